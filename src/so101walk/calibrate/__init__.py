@@ -1,0 +1,1 @@
+"""Measuring what an arm may do: here its safe envelope."""

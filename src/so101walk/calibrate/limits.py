@@ -1,0 +1,38 @@
+"""The joint limits that an envelope is looked for within."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import require
+from ..joints import GRIPPER, JOINTS, MODEL_RANGE_RAD, rad_to_q
+
+__all__ = ["GRIPPER_MARGIN_PERCENT", "LIMIT_MARGIN_DEG", "joint_limits"]
+
+LIMIT_MARGIN_DEG = 5.0
+"""Kept from either end of a joint's range: twice the 2.6 degrees that an arm is told to sag under load."""
+
+GRIPPER_MARGIN_PERCENT = 5.0
+"""Kept from either end of the gripper: closed on itself it would press, and a pressing gripper burns out."""
+
+ROUNDING = 1e-3
+"""The model's radians are 5-digit roundings of whole degrees: 95.000003 is meant to be 95."""
+
+
+def joint_limits(margin_deg: float = LIMIT_MARGIN_DEG) -> NDArray[np.float64]:
+    """The model's joint ranges less a margin at both ends, in LeRobot units, rounded inwards to 0.01. Shape (6, 2).
+
+    Raises:
+        ConfigError: The margin is negative or leaves nothing of a joint.
+    """
+    require(
+        math.isfinite(margin_deg) and 0.0 <= margin_deg <= 45.0,
+        f"the margin from joint limits is {margin_deg:g} deg; it must be 0 to 45",
+    )
+    margin = np.full(len(JOINTS), margin_deg)
+    margin[GRIPPER] = GRIPPER_MARGIN_PERCENT
+    low, high = rad_to_q(MODEL_RANGE_RAD.T)
+    lower = np.ceil(100.0 * (low + margin) - ROUNDING) / 100.0
+    upper = np.floor(100.0 * (high - margin) + ROUNDING) / 100.0
+    return np.stack([lower, upper], axis=1)
