@@ -23,7 +23,7 @@ $(VENV)/.complete: pyproject.toml requirements.lock
 	else echo "so101walk needs Python 3.12 or newer with venv (or uv) on the PATH: install python3.12 and python3.12-venv, or uv" >&2; exit 1; fi; \
 	echo "installing into $(VENV) (5 GB on Linux x86-64, half a minute with a warm cache)"; \
 	if [ -n "$$uv" ]; then \
-	  $$uv pip install -q --python $(BIN)/python -r requirements.lock && $$uv pip install -q --python $(BIN)/python --no-deps -e .; \
+	  $$uv pip install -q --compile-bytecode --python $(BIN)/python -r requirements.lock && $$uv pip install -q --python $(BIN)/python --no-deps -e .; \
 	else \
 	  $(BIN)/python -m pip install -q -r requirements.lock && $(BIN)/python -m pip install -q --no-deps -e .; \
 	fi; \

@@ -45,19 +45,21 @@ def images(count: int, rng: np.random.Generator) -> list[np.ndarray]:
     return made
 
 
-def save(staging: Staging, walk_index: int, frames: int, pictures: list[np.ndarray]) -> tuple[SavedEpisode, float, float]:
+def save(
+    staging: Staging, walk_index: int, frames: int, pictures: list[np.ndarray]
+) -> tuple[SavedEpisode, float, float]:
     """Save one episode. Returns it, the seconds that its frames took to hand over, and those that ``finish`` took."""
     rng = np.random.default_rng(walk_index)
     begin = time.perf_counter()
     with EpisodeWriter(staging, walk_index, fps=FPS, cameras=CAMERAS) as writer:
         for k in range(frames):
-            q = rng.normal(0.0, 20.0, (4, 6))
+            state, action, z, request = rng.normal(0.0, 20.0, (4, 6))
             writer.add(
                 Frame(
-                    state=q[0],
-                    action=q[1],
-                    z=q[2],
-                    request=q[3],
+                    state=state,
+                    action=action,
+                    z=z,
+                    request=request,
                     waypoint=k // 15 if k % 15 == 0 else -1,
                     images={"front": pictures[k], "wrist": pictures[-1 - k]},
                     capture_ns={"front": 0, "wrist": 0},
@@ -66,10 +68,9 @@ def save(staging: Staging, walk_index: int, frames: int, pictures: list[np.ndarr
                 )
             )
         handed_over = time.perf_counter()
-        ticks = [
-            Tick(t, t, *rng.normal(0.0, 20.0, (1, 6)), np.arange(6), *rng.normal(0.0, 20.0, (2, 6)), {})
-            for t in range(0, round(frames / FPS * 1e9), round(1e9 / CONTROL_HZ))
-        ]
+        q, request, sent = rng.normal(0.0, 20.0, (3, 6))
+        times = range(0, round(frames / FPS * 1e9), round(1e9 / CONTROL_HZ))
+        ticks = [Tick(t, t, q, np.arange(6), request, sent, {}) for t in times]
         saved = writer.finish({"acceptance": 0.99}, RawLog.of(ticks, {c: range(frames) for c in CAMERAS}))
     return saved, handed_over - begin, time.perf_counter() - handed_over
 
@@ -109,7 +110,10 @@ def main() -> None:
         result["save_s_median_first_10"] = statistics.median(finishes[1:11])
         result["save_s_median_last_10"] = statistics.median(finishes[-10:])
         result["frames_per_s_handed_over"] = 360 / statistics.median(a for a, _ in times)
-        print(f"save after the last frame: episode 2 {finishes[1]:.3f} s, episode {len(finishes)} {finishes[-1]:.3f} s", file=say)
+        print(
+            f"save after the last frame: episode 2 {finishes[1]:.3f} s, episode {len(finishes)} {finishes[-1]:.3f} s",
+            file=say,
+        )
         shutil.rmtree(long.root)
 
         short = Staging(Path(folder, "short"))

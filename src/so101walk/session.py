@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -84,7 +85,7 @@ class SessionSpec:
     def __post_init__(self) -> None:
         if self.episodes < 1:
             raise UsageError(f"--episodes is {self.episodes}; it must be 1 or more")
-        if not 1 <= self.frames <= 100_000:
+        if not (math.isfinite(self.episode_s) and 1 <= self.frames <= 100_000):
             raise UsageError(
                 f"--episode-s is {self.episode_s:g}; an episode must have 1 to 100000 frames at {self.rig.fps} fps"
             )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["walk_in_processes"]
 
-PRELOAD = ["so101walk.session", "so101walk.dataset.writer", "lerobot.datasets.lerobot_dataset"]
+PRELOAD = ["so101walk.session", "so101walk.cameras.simulated", "av", "h5py", "pyarrow.parquet"]
 TELL_EVERY = 10
 """Frames between two words of progress from a worker."""
 POLL_S = 0.2

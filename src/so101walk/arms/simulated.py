@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clock import VirtualClock
+from ..clock import Clock
 from ..errors import SafetyStop
-from ..joints import JOINTS, MODEL_RANGE_RAD, UNITS, N, TickScale, rad_to_q
+from ..joints import JOINTS, MODEL_RANGE_RAD, UNITS, TickScale, rad_to_q
 from ..motion import slow_path
 from ..scene.world import World
 from .arm import Tick
@@ -38,12 +38,12 @@ class SimulatedArm:
     simulated = True
 
     def __init__(self, world: World) -> None:
-        self.clock: VirtualClock = world.clock
+        self.clock: Clock = world.clock
         self._world = world
         self._limits = world.rig.limits
         self._control_hz = world.rig.arm.control_hz
         self._scale = TickScale.of_model()
-        middle = np.full(N, TickScale.of_model().range_min) + 1
+        middle = np.array(self._scale.range_min) + 1
         self._half_tick = (self._scale.to_units(middle + 1) - self._scale.to_units(middle)) / 2.0
         low, high = rad_to_q(MODEL_RANGE_RAD.T)
         self._low, self._high = low - self._half_tick, high + self._half_tick
@@ -120,9 +120,7 @@ class SimulatedArm:
         unit = UNITS[joint]
         low, high = rad_to_q(MODEL_RANGE_RAD[:, 0])[joint], rad_to_q(MODEL_RANGE_RAD[:, 1])[joint]
         if not math.isfinite(q[joint]):
-            return (
-                f"{JOINTS[joint]}: {what} is {q[joint]}; not sent, the arm holds. Mend what makes the setpoints"
-            )
+            return f"{JOINTS[joint]}: {what} is {q[joint]}; not sent, the arm holds. Mend what makes the setpoints"
         return (
             f"{JOINTS[joint]}: {what} is {q[joint]:.1f} {unit}; the model's range is {low:.1f} to {high:.1f} {unit}. "
             "It was not sent and the arm holds. Narrow the envelope"

@@ -16,8 +16,8 @@ LIMIT_MARGIN_DEG = 5.0
 GRIPPER_MARGIN_PERCENT = 5.0
 """Kept from either end of the gripper: closed on itself it would press, and a pressing gripper burns out."""
 
-ROUNDING = 1e-3
-"""The model's radians are 5-digit roundings of whole degrees: 95.000003 is meant to be 95."""
+ROUNDING = 0.02
+"""In hundredths of a unit: the model's radians are 5-digit roundings of whole degrees, so 104.99988 is meant to be 105."""
 
 
 def joint_limits(margin_deg: float = LIMIT_MARGIN_DEG) -> NDArray[np.float64]:

@@ -1,8 +1,13 @@
 """``so101walk collect``: walk the arm and save episodes."""
 
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ..session import SessionSpec
 
 __all__ = ["command"]
 
@@ -73,8 +78,23 @@ def command(
         full_meshes=full_meshes,
         note=note,
     )
-    with StopSignals() as stop, Live(spec, workers, resume, as_json) as live:
+    again = _again(spec, rig_name)
+    with StopSignals() as stop, Live(spec, workers, resume, again, as_json) as live:
         report = collect(spec, live, stop.asked, workers=workers)
         live.finish()
         live.print_report(report)
     return 130 if report.interrupted else 0
+
+
+def _again(spec: "SessionSpec", rig_name: str) -> str:
+    """The command that goes on with this session."""
+    words = ["so101walk", "collect", "--resume", "--episodes", str(spec.episodes), "--out", str(spec.out)]
+    if rig_name != "sim":
+        words += ["--rig", rig_name]
+    if spec.dry_run:
+        words += ["--dry-run"]
+    if spec.policy_source != "ou":
+        words += ["--policy", spec.policy_source]
+    for name, value in spec.policy_overrides.items():
+        words += [f"--{name}", f"{value:g}"]
+    return shlex.join(words)

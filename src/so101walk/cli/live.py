@@ -52,8 +52,11 @@ class StopSignals:
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self) -> None:
+    def __init__(
+        self, words: str = "finishing: the current episode is dropped, saved ones stay (again to stop at once)"
+    ) -> None:
         self._asked = False
+        self._words = words
 
     def asked(self) -> bool:
         """Whether the user has asked to stop."""
@@ -71,16 +74,25 @@ class StopSignals:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        print("\nfinishing: the current episode is dropped, saved ones stay (again to stop at once)", file=sys.stderr)
+        print(f"\n{self._words}", file=sys.stderr)
 
 
 class Live:
-    """Progress of a session on a terminal; a line for each episode where there is none. A session's ``Report``."""
+    """Progress of a session on a terminal; a line for each episode where there is none. A session's ``Report``.
 
-    def __init__(self, spec: "SessionSpec", workers: int, resume: bool, as_json: bool) -> None:
+    Args:
+        spec: What is asked for.
+        workers: Processes that walk.
+        resume: Whether the session goes on with a dataset that may be there.
+        again: The command that goes on with this session.
+        as_json: Keep stdout for one JSON object.
+    """
+
+    def __init__(self, spec: "SessionSpec", workers: int, resume: bool, again: str, as_json: bool) -> None:
         from ..dataset.staging import saved_walk_indices
 
         self._spec = spec
+        self._again = again
         self._as_json = as_json
         self._out = console_for(as_json)
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -119,7 +131,7 @@ class Live:
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None) -> None:
         self._progress.stop()
         if kind is not None:
-            self._err.print(f"saved episodes are safe; go on with: {escape(self._resume_command())}")
+            self._err.print(f"saved episodes are safe; go on with: {escape(self._again)}")
 
     def finish(self) -> None:
         """End the display; what comes next is the report."""
@@ -160,20 +172,9 @@ class Live:
             return
         self._out.print(_table(report))
         if report.interrupted:
-            self._out.print(f"stopped; go on with: {escape(self._resume_command())}")
+            self._out.print(f"stopped; go on with: {escape(self._again)}")
         if report.episodes:
             self._out.print(f"next: so101walk check {escape(str(report.out))}")
-
-    def _resume_command(self) -> str:
-        options = [f"--episodes {self._spec.episodes}", f"--out {self._spec.out}", *self._options(), "--resume"]
-        return "so101walk collect " + " ".join(options)
-
-    def _options(self) -> list[str]:
-        spec = self._spec
-        rig = [] if spec.rig.name == "sim" else [f"--rig {spec.rig.name}"]
-        policy = [] if spec.policy_source == "ou" else [f"--policy {spec.policy_source}"]
-        rho = [f"--rho {v:g}" for k, v in spec.policy_overrides.items() if k == "rho"]
-        return [*policy, *rho, *rig, *(["--dry-run"] if spec.dry_run else [])]
 
 
 def _as_json_object(report: "SessionReport") -> dict[str, Any]:

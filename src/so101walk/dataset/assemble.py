@@ -7,7 +7,6 @@ aside in ``NAME.building`` and takes the old one's place by two renames; see :fu
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any
 
 from ..errors import DatasetError
 from .card import card
-from .durable import fsync_tree, json_bytes, link_or_copy, read_json, rename, told, write_bytes
+from .durable import fsync_tree, json_bytes, link_or_copy, read_json, remove_tree, rename, told, write_bytes
 from .metadata import Layout, metadata_files, own_metadata, session_of, write_metadata
-from .schema import EPISODES_TABLE, INFO, META, data_path, features, raw_path, video_path
+from .schema import EPISODES_TABLE, INFO, META, STATS, data_path, features, raw_path, video_path
 from .staging import RECORD, Staging, sibling
-from .tables import episodes_table, parquet_bytes, read_parquet, reindexed, reindexed_row
+from .tables import episode_row, episodes_table, parquet_bytes, read_parquet, reindexed, reindexed_row
 from .verify import EpisodeFiles
 
 __all__ = [
@@ -126,14 +125,13 @@ def build(
     for episode in episodes:
         if episode.layout != layout:
             raise DatasetError(f"{episode.files.data.parents[2]} and {out} differ in fps, cameras or robot type")
-    if building.exists():
-        shutil.rmtree(building)
+    remove_tree(building)
     try:
         with told(building):
             _fill(building, out, episodes, session, on_episode)
             fsync_tree(building)
     except DatasetError:
-        shutil.rmtree(building, ignore_errors=True)
+        remove_tree(building)
         raise
     _swap(out)
 
@@ -213,8 +211,7 @@ def _swap(out: Path) -> None:
         if out.exists():
             rename(out, old)
         rename(building, out)
-    if old.exists():
-        shutil.rmtree(old)
+    remove_tree(old)
 
 
 def recover(out: Path) -> str | None:
@@ -230,14 +227,13 @@ def recover(out: Path) -> str | None:
     building, old = sibling(out, ".building"), sibling(out, ".old")
     if old.exists() and not out.exists():
         rename(building if building.exists() else old, out)
-        if old.exists():
-            shutil.rmtree(old)
+        remove_tree(old)
         return "an assembly was cut short between its two renames; the new dataset was put in place"
     if old.exists():
-        shutil.rmtree(old)
+        remove_tree(old)
         return "an assembly was cut short after the new dataset was in place; the old one was removed"
     if building.exists():
-        shutil.rmtree(building)
+        remove_tree(building)
         return "an assembly was cut short while it was building; what it had built was removed"
     return None
 
@@ -287,6 +283,10 @@ def episodes_of_staging(staging: Staging, known: set[int] | None = None) -> list
 
 def read_staged(folder: Path) -> Episode:
     """One episode of a staging folder; raises DatasetError if its metadata is missing or torn."""
-    layout = Layout.of_info(read_json(folder / INFO))
-    rows = read_parquet(folder / EPISODES_TABLE).to_pylist()
-    return Episode(EpisodeFiles.in_staging(folder, layout.cameras), rows[0], read_json(folder / RECORD), layout)
+    content = read_json(folder / INFO)
+    layout, record = Layout.of_info(content), read_json(folder / RECORD)
+    try:
+        row = episode_row(int(content["total_frames"]), str(record["task"]), layout.fps, read_json(folder / STATS))
+        return Episode(EpisodeFiles.in_staging(folder, layout.cameras), row, record, layout)
+    except (KeyError, TypeError, ValueError) as e:
+        raise DatasetError(f"{folder}: its metadata lacks what it must hold ({e!r})") from e

@@ -13,14 +13,13 @@ import fcntl
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import DatasetError
-from .durable import fsync_path, fsync_tree, json_bytes, make_dirs, read_json, rename, replace_bytes, told
+from .durable import fsync_path, fsync_tree, json_bytes, make_dirs, read_json, remove_tree, rename, replace_bytes, told
 from .metadata import session_of
 from .schema import META
 
@@ -163,8 +162,7 @@ class Staging:
 
     def clear_assembled(self) -> None:
         """Remove episodes that went into the dataset before a crash cut :meth:`remove` short."""
-        if self.assembled.is_dir():
-            shutil.rmtree(self.assembled)
+        remove_tree(self.assembled)
 
     def remove_if_empty(self) -> None:
         """Remove the folder if it holds no session and no episode. Call it under :meth:`lock`."""

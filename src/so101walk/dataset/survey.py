@@ -18,7 +18,7 @@ from .metadata import Layout, info, own_metadata, session_of
 from .raw import read_raw_attrs
 from .schema import CHUNK, EPISODES_TABLE, INFO, META, STATS, TASKS, data_path, feature_of, features
 from .stats import STATISTICS, ImageStats
-from .tables import aggregate_stats, column, episode_row, episodes_table, read_parquet, tasks_table
+from .tables import aggregate_stats, column, column_stats, episode_row, episodes_table, read_parquet, tasks_table
 from .verify import EpisodeFiles, check_files
 from .video import decode
 
@@ -136,24 +136,27 @@ def _row(
     table: pa.Table, files: EpisodeFiles, layout: Layout, task: str, known: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """The episode's row of the table of episodes: as it is there if that is right, else made anew from the files."""
-    images = {feature_of(camera): _known_image_stats(feature_of(camera), known) for camera in layout.cameras}
+    stats: dict[str, Mapping[str, Any]] = {**column_stats(table)}
     for camera, path in files.videos.items():
-        if images[feature_of(camera)] is None:
-            gathered = ImageStats()
-            for image in decode(path):
-                gathered.add(image)
-            images[feature_of(camera)] = gathered.result()
-    row = episode_row(table, task, layout.fps, {name: found for name, found in images.items() if found is not None})
+        stats[feature_of(camera)] = _known_image_stats(feature_of(camera), known) or _image_stats(path)
+    row = episode_row(len(table), task, layout.fps, stats)
     row["episode_index"] = int(column(table, "episode_index")[0])
     row["dataset_from_index"] = int(column(table, "index")[0])
     return row
 
 
-def _known_image_stats(name: str, known: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _image_stats(path: Path) -> Mapping[str, Any]:
+    gathered = ImageStats()
+    for image in decode(path):
+        gathered.add(image)
+    return gathered.result()
+
+
+def _known_image_stats(name: str, known: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     cells = {statistic: f"stats/{name}/{statistic}" for statistic in STATISTICS}
     if known is None or not all(known.get(cell) is not None for cell in cells.values()):
         return None
-    return {statistic: np.array(known[cell]) for statistic, cell in cells.items()}
+    return {statistic: known[cell] for statistic, cell in cells.items()}
 
 
 def _session(out: Path, episodes: list[Episode]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from .schema import CHUNK, IMAGE
 __all__ = [
     "aggregate_stats",
     "column",
+    "column_stats",
     "data_table",
     "episode_row",
     "episodes_table",
@@ -50,7 +51,7 @@ def read_parquet(path: Path) -> pa.Table:
         DatasetError: It is missing or torn; the message names the file.
     """
     try:
-        return pq.read_table(pa.BufferReader(path.read_bytes()))
+        return pq.ParquetFile(pa.BufferReader(path.read_bytes())).read(use_threads=False)
     except FileNotFoundError as e:
         raise DatasetError(f"{path} is missing") from e
     except (pa.ArrowException, OSError) as e:
@@ -111,30 +112,34 @@ def reindexed(table: pa.Table, episode: int, start: int, task: int) -> pa.Table:
     return table
 
 
-def episode_row(table: pa.Table, task: str, fps: int, images: Mapping[str, statistics.Stats]) -> dict[str, Any]:
-    """One row of the table of episodes, with the statistics of each column.
+def column_stats(table: pa.Table) -> dict[str, statistics.Stats]:
+    """Statistics of every column of an episode's rows, by name."""
+    return {name: statistics.of_column(column(table, name)) for name in table.column_names}
+
+
+def episode_row(rows: int, task: str, fps: int, stats: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One row of the table of episodes, for the only episode of a dataset.
 
     Args:
-        table: The rows of the episode, see :func:`data_table`.
-        task: What the episode does, in words.
+        rows: How many it has.
+        task: What it does, in words.
         fps: Frames a second.
-        images: Statistics of each image column, by column name.
+        stats: Statistics of each column, images too, by the column's name.
     """
-    n = len(table)
-    row: dict[str, Any] = {"episode_index": 0, "tasks": [task], "length": n}
-    row |= {"data/chunk_index": 0, "data/file_index": 0, "dataset_from_index": 0, "dataset_to_index": n}
-    for name in images:
-        row |= {f"videos/{name}/chunk_index": 0, f"videos/{name}/file_index": 0}
-        row |= {f"videos/{name}/from_timestamp": 0.0, f"videos/{name}/to_timestamp": n / fps}
-    for name in table.column_names:
-        row |= _stats_cells(name, statistics.of_column(column(table, name)))
-    for name, found in images.items():
+    row: dict[str, Any] = {"episode_index": 0, "tasks": [task], "length": rows}
+    row |= {"data/chunk_index": 0, "data/file_index": 0, "dataset_from_index": 0, "dataset_to_index": rows}
+    for name in stats:
+        if name.startswith(IMAGE):
+            row |= {f"videos/{name}/chunk_index": 0, f"videos/{name}/file_index": 0}
+            row |= {f"videos/{name}/from_timestamp": 0.0, f"videos/{name}/to_timestamp": rows / fps}
+    for name, found in stats.items():
         row |= _stats_cells(name, found)
     return {**row, "meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
 
 
-def _stats_cells(name: str, found: statistics.Stats) -> dict[str, Any]:
-    return {f"stats/{name}/{statistic}": found[statistic].tolist() for statistic in statistics.STATISTICS}
+def _stats_cells(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    values = {statistic: found[statistic] for statistic in statistics.STATISTICS}
+    return {f"stats/{name}/{s}": v.tolist() if isinstance(v, np.ndarray) else v for s, v in values.items()}
 
 
 def reindexed_row(row: Mapping[str, Any], episode: int, start: int, task: int) -> dict[str, Any]:

@@ -217,13 +217,35 @@ def _frames(path: Path) -> Iterator[Any]:
     import av
 
     try:
+        _check_boxes(path)
         with av.open(str(path)) as container:
             if not container.streams.video:
                 raise DatasetError(f"{path} holds no video")
             stream = container.streams.video[0]
+            if stream.codec_context is None:  # PyAV 15.1 crashes on decoding such a stream
+                raise DatasetError(f"{path} is torn (it does not tell its codec)")
             stream.thread_count = 1
             yield from container.decode(stream)
     except FileNotFoundError as e:
         raise DatasetError(f"{path} is missing") from e
     except (av.FFmpegError, OSError) as e:
         raise DatasetError(f"{path} is torn ({e.strerror or e})") from e
+
+
+def _check_boxes(path: Path) -> None:
+    """Check that the boxes an mp4 is made of (ISO/IEC 14496-12, 4.2) end where the file does, and that it has its index."""
+    length = path.stat().st_size
+    at, kinds = 0, set()
+    with path.open("rb") as f:
+        while at < length:
+            f.seek(at)
+            header = f.read(16)
+            size, kind = int.from_bytes(header[:4], "big"), header[4:8]
+            if size == 1:
+                size = int.from_bytes(header[8:16], "big")
+            if size < 8:
+                break
+            kinds.add(kind)
+            at += size
+    if at != length or b"moov" not in kinds:
+        raise DatasetError(f"{path} is torn (it ends at byte {length}, in the middle of a part)")

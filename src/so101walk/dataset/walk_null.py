@@ -62,7 +62,7 @@ def _concatenate(z: Floats, layout: Layout) -> Floats:
 def debiased_rho(z: Floats, layout: Layout, rng: np.random.Generator, copies: int = 200) -> float:
     """The correlation whose chains show, on average, the pooled rho hat of ``z`` (n, d). In [0, 0.9999].
 
-    The bias of :func:`~so101walk.dataset.walk_stats.pooled_rho` is measured on chains of the same lengths and taken off.
+    The bias of :func:`~so101walk.dataset.walk_stats.pooled_rho` is measured on such chains and taken off.
     """
     seen = float(np.clip(pooled_rho(z, layout), 0.0, 0.9999))
     by_chance = float(np.mean(pooled_rho(chain(rng, seen, layout, z.shape[-1], copies), layout)))

@@ -22,7 +22,7 @@ from .metadata import Layout, metadata_files, write_metadata
 from .raw import RawLog, write_raw
 from .schema import Frame, feature_of, features
 from .staging import RECORD, Staging
-from .tables import data_table, episode_row, episodes_table, parquet_bytes
+from .tables import column_stats, data_table, episode_row, episodes_table, parquet_bytes
 from .verify import EpisodeFiles, check_files
 from .video import VideoWriter
 
@@ -194,7 +194,7 @@ class EpisodeWriter:
         columns = {name: np.array(values) for name, values in self._rows.items() if values}
         table = data_table(self._features, columns, self._fps)
         write_bytes(self._files.data, parquet_bytes(table))
-        row = episode_row(table, self._task, self._fps, images)
+        row = episode_row(len(table), self._task, self._fps, {**column_stats(table), **images})
         episodes = episodes_table(self._features, [row])
         write_metadata(self._folder, metadata_files(self._layout, episodes, [self._task]))
         attrs = {**raw.attrs, "episode": record, "layout": self._layout.to_dict(), "session": self._staging.session()}

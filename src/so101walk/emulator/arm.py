@@ -83,17 +83,17 @@ class ArmLoop:
         stored = config.eeprom or tuple(calibrated_eeprom(i) for i in range(N))
         self.servos = tuple(Servo(i + 1, stored[i], self._eeprom_changed) for i in range(N))
         self.bus = Bus(self.servos)
-        self.terminal = Terminal(config.link)
         self.timeline, self.mischief = Timeline(config.faults), Mischief()
         self._splitter = Splitter()
         self._outbox: list[tuple[float, bytes]] = []
-        self.ailments = Ailments(self.servos, self.terminal, config.supply_v)
         self._stale_eeprom = False
         self._steps = 0
         self._trace = Trace(send) if config.logged else None
         if config.gesture is not None:
             self.body.take(Hand(config.gesture))
         self._boot()
+        self.terminal = Terminal(config.link)  # last: from here on somebody may call
+        self.ailments = Ailments(self.servos, self.terminal, config.supply_v)
         self.start_ns = self._zero_ns = time.perf_counter_ns()
 
     def _boot(self) -> None:

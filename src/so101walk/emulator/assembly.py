@@ -1,4 +1,4 @@
-"""How this virtual arm was put together and calibrated: encoder ticks to the model's angles, and LeRobot's file of it."""
+"""How this virtual arm is put together and calibrated: encoder ticks to the model's angles; LeRobot's file of it."""
 
 import json
 import os

@@ -15,8 +15,8 @@ Gesture = Literal["still", "sway", "sweep"]
 GESTURES: tuple[Gesture, ...] = ("still", "sway", "sweep")
 
 SWAY_RAD = math.radians(15.0)
-SWAY_S: tuple[float, ...] = (5.0, 6.1, 7.3, 4.3, 5.7, 4.9)
-"""A sway of 15 deg each way; periods that don't divide one another, so no two joints move alike. Fastest: 22 deg/s."""
+SWAY_S: tuple[float, ...] = (5.0, 6.1, 7.3, 4.3, 3.7, 8.9)
+"""A sway of 15 deg each way; periods that don't divide one another, so no two joints move alike. Fastest: 25 deg/s."""
 
 SWEEP_S = 2.0
 """Time for one joint's sweep: middle, lower end, upper end, middle."""

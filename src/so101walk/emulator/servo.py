@@ -11,6 +11,9 @@ __all__ = ["AMPS_A_UNIT", "Servo"]
 AMPS_A_UNIT = 0.0065
 """Unit of the current registers [A] (Feetech's memory table)."""
 
+MOVING_TICKS_S = 10
+"""Faster than this is moving, for the Moving register: about 1 deg/s."""
+
 _AT = {name: address for name, (address, _) in REGISTERS.items()}
 _TORQUE, _GOAL, _LOCK = _AT["Torque_Enable"], _AT["Goal_Position"], _AT["Lock"]
 _MEASURED = range(_AT["Present_Position"], _AT["Goal_Position_2"] + 2)
@@ -48,6 +51,7 @@ class Servo:
         self.deaf = False
         self._latched = 0
         self._pending: tuple[int, bytes] | None = None
+        self._measured = self._measurements()
         self.reboot()
 
     @property
@@ -88,7 +92,7 @@ class Servo:
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the memory, measured registers up to date. Addresses that don't exist read as 0."""
         if address < _MEASURED.stop and address + size > _MEASURED.start:
-            self._measure()
+            self._measure(range(address, address + size))
         return bytes(self.memory[address : address + size]).ljust(size, b"\0")
 
     def write(self, address: int, data: bytes) -> None:
@@ -222,19 +226,31 @@ class Servo:
         at = self.raw_ticks - self._offset
         return at % TICKS_PER_TURN if self._one_turn else at
 
-    def _measure(self) -> None:
+    def _measure(self, asked: range) -> None:
+        """Bring those measured registers up to date that a read of ``asked`` addresses sees."""
+        for name, value in self._measured:
+            address, size = REGISTERS[name]
+            if address < asked.stop and address + size > asked.start:
+                self._set(name, value())
+
+    def _measurements(self) -> tuple[tuple[str, Callable[[], int]], ...]:
+        motor = self.motor
+        return (
+            ("Present_Position", self._present_shown),
+            ("Present_Velocity", lambda: round(self.speed_ticks_s)),
+            ("Present_Load", lambda: round(motor.duty * 1000)),
+            ("Present_Voltage", lambda: round(self.volts * 10)),
+            ("Present_Temperature", lambda: round(motor.celsius)),
+            ("Status", lambda: self.status),
+            ("Moving", lambda: int(self._ramping or abs(self.speed_ticks_s) > MOVING_TICKS_S)),
+            ("Present_Current", lambda: round(motor.amps / AMPS_A_UNIT)),
+            ("Goal_Position_2", lambda: round(self.settings.goal_ticks) if self.torque_on else 0),
+        )
+
+    def _present_shown(self) -> int:
         present = round(self._present())
-        goal = self.settings.goal_ticks
-        ramping = self.torque_on and abs(goal - self.motor.track_ticks) > 0.5
-        for name, value in (
-            ("Present_Position", present % TICKS_PER_TURN if self._one_turn else present),
-            ("Present_Velocity", round(self.speed_ticks_s)),
-            ("Present_Load", round(self.motor.duty * 1000)),
-            ("Present_Voltage", round(self.volts * 10)),
-            ("Present_Temperature", round(self.motor.celsius)),
-            ("Status", self.status),
-            ("Moving", int(ramping or abs(self.speed_ticks_s) > 10)),
-            ("Present_Current", round(self.motor.amps / AMPS_A_UNIT)),
-            ("Goal_Position_2", round(goal) if self.torque_on else 0),
-        ):
-            self._set(name, value)
+        return present % TICKS_PER_TURN if self._one_turn else present
+
+    @property
+    def _ramping(self) -> bool:
+        return self.torque_on and abs(self.settings.goal_ticks - self.motor.track_ticks) > 0.5

@@ -28,6 +28,7 @@ from .assembly import HOMING_OFFSET, rad_to_raw, raw_to_rad
 from .cameras import CamerasConfig, run_cameras
 from .eeprom import load_eeprom, save_eeprom
 from .faults import Fault
+from .hand import Hand
 from .log import Recorder
 from .motor import RATED_V
 from .pose import SharedPose
@@ -84,6 +85,10 @@ class Stage:
         eeprom: File that keeps the servos' EEPROM; made if it doesn't exist.
         gesture: A hand that holds the arm: ``still``, ``sway`` or ``sweep``; None leaves it to gravity and motors.
         supply_v: Supply voltage. The servos are the 7.4 V variant: they complain outside 4 to 8 V.
+
+    Raises:
+        UsageError: There is no such gesture.
+        ConfigError: ``eeprom`` isn't such a file.
     """
 
     def __init__(
@@ -105,6 +110,8 @@ class Stage:
         self.tty = ""
         self.start_ns = 0
         self._eeprom_file, self._log_file = eeprom, log
+        if gesture is not None:
+            Hand(gesture)  # an unknown one is refused here, before anything starts
         stored = load_eeprom(eeprom) if eeprom is not None else None
         self._arm_config = ArmConfig(self.link, tuple(faults), log is not None, stored, gesture, supply_v)
         self._cameras_config = CamerasConfig(dict(cameras or {}), width, height, fps, latency_ms)

@@ -1,7 +1,7 @@
 """The training loop, whatever is trained: AdamW, warm-up and cosine, looks at validation data, a state to go on from.
 
-Everything random in step ``s`` is drawn from generators seeded by ``(seed, s)``, so a run resumed at a step does exactly
-what it would have done: same machine, same number of threads, same weights.
+Everything random in step ``s`` is drawn from generators seeded by ``(seed, s)``, so a run resumed at a step does
+exactly what it would have done: same machine, same number of threads, same weights.
 """
 
 import math
@@ -24,7 +24,10 @@ LOSS_STREAM = 1
 
 @dataclass(frozen=True)
 class Draws:
-    """What a step may draw from: a NumPy generator for rows, a torch one (on the CPU) for directions and augmentation."""
+    """What a step may draw from.
+
+    A NumPy generator for rows, a torch one (on the CPU) for directions and augmentation.
+    """
 
     rows: np.random.Generator
     tensors: torch.Generator

@@ -1,7 +1,9 @@
-"""A dataset's images, decoded once and shrunk to the recipe's size: one uint8 array on disk, memory-mapped, never floats.
+"""A dataset's images, decoded once and shrunk to the recipe's size.
 
-The file is named by the content of the dataset's videos, the views and the size, so a second training starts at once and a
-changed dataset never meets stale images.
+One uint8 array on disk, memory-mapped, never floats.
+
+The file is named by the content of the dataset's videos, the views and the size, so a second training starts at once
+and a changed dataset never meets stale images.
 """
 
 import hashlib
@@ -74,7 +76,10 @@ def timeline_of(dataset: Dataset) -> Timeline:
 
 
 def shrink(image: NDArray[np.uint8], size_px: int) -> NDArray[np.uint8]:
-    """An image (H, W, 3) at (size, size, 3): area-averaged down, bilinear up; returned as it is when it fits already."""
+    """An image (H, W, 3) at (size, size, 3): area-averaged down, bilinear up.
+
+    Returned as it is when it fits already.
+    """
     import cv2
 
     height, width = image.shape[:2]
@@ -152,7 +157,8 @@ def _together(
     dataset: Dataset, cameras: tuple[str, ...], episode: int, length: int
 ) -> Iterator[tuple[NDArray[np.uint8], ...]]:
     count = 0
-    for count, images in enumerate(zip(*(dataset.frames(c, episode) for c in cameras), strict=True), start=1):
+    for images in zip(*(dataset.frames(c, episode) for c in cameras), strict=True):
+        count += 1
         yield images
     if count != length:
         raise DatasetError(

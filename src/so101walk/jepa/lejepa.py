@@ -21,9 +21,12 @@ VALIDATION_PAIRS = 4096
 
 
 def alignment(h: Tensor) -> Tensor:
-    """Mean squared distance of the views from their mean, over views, rows and latent values. (views, n, d) to a scalar.
+    """Mean squared distance of the views from their mean, over views, rows and latent values.
 
-    For two views it is a quarter of the mean squared difference: ``(1 - rho) / 2`` for a perfect latent at correlation rho.
+    (views, n, d) to a scalar.
+
+    For two views it is a quarter of the mean squared difference: ``(1 - rho) / 2`` for a perfect latent at correlation
+    rho.
     """
     return (h - h.mean(dim=0, keepdim=True)).square().mean()
 
@@ -88,7 +91,7 @@ class PairTask:
         return lejepa_loss(h.view(2, len(pick), -1), self._recipe.sigreg, draws.tensors)
 
     def evaluate(self) -> dict[str, float]:
-        """Loss and terms on validation pairs, ``whitening`` (science.md's eps), ``pair_correlation``, and ``perfect``."""
+        """Loss and terms on validation pairs, ``whitening`` (eps of theorem 5.3), ``pair_correlation``, ``perfect``."""
         v, batch = self._validation, min(self._recipe.optimiser.batch, len(self._validation))
         rows, places = np.unique(np.concatenate([v.first, v.second]), return_inverse=True)
         latents = encode_rows(self.module, self._rows_of, rows, self._device, self._bf16)

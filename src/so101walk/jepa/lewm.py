@@ -1,7 +1,7 @@
 """LeWM: an action-conditioned world model in latent space, trained end to end with next-latent error + SIGReg.
 
-Encoder and projector give a latent of each frame; a causal transformer, conditioned on the actions between the frames by
-AdaLN-zero, predicts the next latent from up to ``history`` of them (LeWM, arXiv 2603.19312; figures in science.md).
+Encoder and projector give a latent of each frame; a causal transformer, conditioned on the actions between the frames
+by AdaLN-zero, predicts the next latent from up to ``history`` of them (LeWM, arXiv 2603.19312; figures in science.md).
 """
 
 import math
@@ -25,6 +25,9 @@ class LeWM(nn.Module):
         recipe: Sizes.
         cameras: Number of views.
     """
+
+    action_mean: Tensor
+    action_scale: Tensor
 
     def __init__(self, recipe: LewmRecipe, cameras: int) -> None:
         super().__init__()
@@ -88,9 +91,7 @@ class _Layer(nn.Module):
         self.mlp = nn.Sequential(
             nn.Linear(width, mlp), nn.GELU(), nn.Dropout(dropout), nn.Linear(mlp, width), nn.Dropout(dropout)
         )
-        self.modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
-        nn.init.zeros_(self.modulation[1].weight)
-        nn.init.zeros_(self.modulation[1].bias)
+        self.modulation = nn.Sequential(nn.SiLU(), _zeroed(nn.Linear(width, 6 * width)))
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.modulation(condition).chunk(6, dim=-1)
@@ -104,6 +105,12 @@ class _Layer(nn.Module):
             q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0
         )
         return self.out(seen.transpose(1, 2).reshape(n, t, -1))
+
+
+def _zeroed(layer: nn.Linear) -> nn.Linear:
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def _mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:

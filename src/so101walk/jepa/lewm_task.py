@@ -23,7 +23,9 @@ VALIDATION_WINDOWS = 1024
 def action_chunks(
     actions: NDArray[np.float32], rows: NDArray[np.int64], stride: int, relative: bool
 ) -> NDArray[np.float32]:
-    """The actions from each row's frame to the frame ``stride`` later, flattened: (..., 6) at rows (...) to (..., 6 * stride).
+    """The actions from each row's frame to the frame ``stride`` later, flattened.
+
+    (..., 6) at rows (...) to (..., 6 * stride).
 
     Args:
         actions: ``action`` of every row of the dataset, LeRobot units. Shape (n, 6).
@@ -67,7 +69,8 @@ class WindowTask:
         bf16: bool = True,
     ) -> None:
         assert isinstance(module, LeWM)
-        self.module: LeWM = module
+        self.module: torch.nn.Module = module
+        self._model = module
         w = recipe.windows
         self._recipe, self._rows_of, self._actions = recipe, rows_of, actions
         self._device, self._seed, self._bf16 = device, seed, bf16
@@ -90,7 +93,10 @@ class WindowTask:
         return loss, terms
 
     def evaluate(self) -> dict[str, float]:
-        """Loss and terms on validation windows, ``whitening``, and ``skill``: 1 - error / error of predicting no change."""
+        """Loss and terms on validation windows, ``whitening``, and ``skill``.
+
+        1 - error / error of predicting no change.
+        """
         generator = Draws.of(self._seed, len(self._validation)).tensors
         batch = min(self._recipe.optimiser.batch, len(self._validation))
         order = torch.randperm(len(self._validation), generator=generator).numpy()
@@ -117,8 +123,8 @@ class WindowTask:
             images = augment(images, change, generator)
         actions = torch.from_numpy(action_chunks(self._actions, rows[:, :-1], w.stride, w.relative_actions))
         with autocast(self._device, self._bf16):
-            z = self.module(images.to(self._device)).view(len(start), w.history + 1, -1)
-            predicted = self.module.predict(z[:, :-1], actions.to(self._device))
+            z = self._model(images.to(self._device)).view(len(start), w.history + 1, -1)
+            predicted = self._model.predict(z[:, :-1], actions.to(self._device))
         error = (predicted - z[:, 1:]).square().mean()
         along = sigreg.directions(s.slices, z.shape[-1], generator, z.device)
         spread = sigreg.sigreg(z.transpose(0, 1), along, s.knots, s.t_max)
@@ -131,5 +137,5 @@ class WindowTask:
         chunks = action_chunks(self._actions, self._train, w.stride, w.relative_actions).astype(np.float64)
         scale = chunks.std(axis=0)
         scale[scale < 1e-6] = 1.0
-        self.module.action_mean.copy_(torch.from_numpy(chunks.mean(axis=0)))
-        self.module.action_scale.copy_(torch.from_numpy(scale))
+        self._model.action_mean.copy_(torch.from_numpy(chunks.mean(axis=0)))
+        self._model.action_scale.copy_(torch.from_numpy(scale))

@@ -61,7 +61,7 @@ def _convolutions(planes: int, channels: tuple[int, ...]) -> nn.Sequential:
 
 @contextmanager
 def seeded(*entropy: int) -> Iterator[None]:
-    """Torch's global generators seeded inside the block and as they were after it, for layers that draw from nothing else."""
+    """Torch's global generators seeded inside the block and as before after it: some layers draw from nothing else."""
     with torch.random.fork_rng():
         torch.manual_seed(hash_seed(*entropy))
         yield

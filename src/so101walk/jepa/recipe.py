@@ -49,8 +49,9 @@ class FramesConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Convolutions (a 4x4 of stride 4, then 3x3 of stride 2, one for each further entry of ``channels``), a dense layer, the latent.
+    """Layers of the encoder: convolutions, a dense layer, the latent.
 
+    The first convolution is 4x4 with stride 4, each further entry of ``channels`` one of 3x3 with stride 2.
     BatchNorm and GELU follow each layer but the last. The shape is that of a prototype of this study (issue 5).
     """
 
@@ -75,7 +76,7 @@ class SigregConfig:
     t_max: float = 3.0
 
     def __post_init__(self) -> None:
-        require(0.0 < self.weight, f"weight is {self.weight}; it must be above 0, or the latent collapses")
+        require(self.weight > 0.0, f"weight is {self.weight}; it must be above 0, or the latent collapses")
         require(1 <= self.slices <= 65536, f"slices is {self.slices}; it must be 1 to 65536")
         require(2 <= self.knots <= 1000, f"knots is {self.knots}; it must be 2 to 1000")
         require(0.0 < self.t_max <= 10.0, f"t_max is {self.t_max}; it must be above 0 and at most 10")
@@ -86,8 +87,8 @@ class PairsConfig:
     """Which two images of an episode make a pair.
 
     Args:
-        unit: ``frame`` pairs any frame with the one ``lag`` steps later; ``waypoint`` takes only frames at which the arm
-            had reached a waypoint, where the correlation of a pair is exactly the policy's ``rho ** lag``.
+        unit: ``frame`` pairs any frame with the one ``lag`` steps later; ``waypoint`` takes only frames at which the
+            arm had reached a waypoint, where the correlation of a pair is exactly the policy's ``rho ** lag``.
         lags: In steps of the policy; mixed in equal shares.
         step_frames: Frames a step, for datasets whose metadata don't say; 0 refuses such a dataset.
     """

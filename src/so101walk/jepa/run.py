@@ -1,7 +1,8 @@
 """A training run's folder: what was trained on what, its weights, and where to go on from.
 
-``run.json`` tells the recipe, the dataset and its digest, which episodes were trained on, looked at and held out, the seed,
-versions and every look; ``weights.pt`` is the module of the best look; ``checkpoint.pt`` is what ``--resume`` goes on from.
+``run.json`` tells the recipe, the dataset and its digest, which episodes were trained on, looked at and held out, the
+seed, versions and every look; ``weights.pt`` is the module of the best look; ``checkpoint.pt`` is what ``--resume``
+goes on from.
 """
 
 import io
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..dataset.durable import read_json, write_bytes, write_json
+from ..dataset.durable import json_bytes, read_json, write_bytes
 from ..errors import DatasetError, UsageError
 from .fit import State
 from .lewm import LeWM
@@ -38,7 +39,6 @@ class Run:
         validation: Episodes looked at for early stopping.
         held_out: Episodes that training never touched: the probe's.
         seed: Of everything drawn.
-        stride: Frames between pairs' frames isn't kept here; the recipe says it.
         history: Every look, see :class:`so101walk.jepa.fit.Look`.
         best_step: The look whose weights were kept.
         done: Training came to its end.
@@ -77,7 +77,7 @@ class Run:
 
     def save(self) -> None:
         """Write ``run.json``."""
-        write_json(self.root / RUN, self.to_dict())
+        write_bytes(self.root / RUN, json_bytes(self.to_dict()))
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """SIGReg: how far a batch of latents is from N(0, I), by characteristic functions along random directions.
 
 For each unit direction the empirical characteristic function of the projected batch is compared with that of N(0, 1),
-``exp(-t^2 / 2)``, under the weight ``exp(-t^2 / 2)`` (the Epps-Pulley statistic, Biometrika 70, 1983); the integral over
-[-3, 3] is a trapezoid rule over knots on [0, 3], doubled by symmetry. The mean over directions, times the batch size, is the
-regulariser of LeJEPA (Balestriero and LeCun, arXiv 2511.08544).
+``exp(-t^2 / 2)``, under the weight ``exp(-t^2 / 2)`` (the Epps-Pulley statistic, Biometrika 70, 1983); the integral
+over [-3, 3] is a trapezoid rule over knots on [0, 3], doubled by symmetry. The mean over directions, times the batch
+size, is the regulariser of LeJEPA (Balestriero and LeCun, arXiv 2511.08544).
 
 For n independent rows whose projection has characteristic function ``psi``, the expected statistic is exactly
-``sum_k w_k ((1 - |psi_k|^2) + n |psi_k - phi_k|^2)``; under N(0, I) that is ``sum_k w_k (1 - exp(-t_k^2))``, whatever n.
+``sum_k w_k ((1 - |psi_k|^2) + n |psi_k - phi_k|^2)``; under N(0, I) that is ``sum_k w_k (1 - exp(-t_k^2))``, whatever
+n.
 """
 
 import math
@@ -34,7 +35,10 @@ def knots(count: int = KNOTS, t_max: float = T_MAX) -> tuple[Tensor, Tensor]:
 
 
 def directions(count: int, dim: int, generator: torch.Generator, device: torch.device | str = "cpu") -> Tensor:
-    """Uniform random unit vectors as columns, drawn on the CPU so that a seed means the same everywhere. (dim, count)."""
+    """Uniform random unit vectors as columns, drawn on the CPU so that a seed means the same everywhere.
+
+    (dim, count).
+    """
     a = torch.randn(dim, count, generator=generator)
     return (a / a.norm(dim=0, keepdim=True)).to(device)
 

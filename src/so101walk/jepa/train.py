@@ -1,8 +1,8 @@
 """Training a recipe on a dataset: which episodes, which frames, which task; resumable, and blind to the joints.
 
-What is read of the dataset: its images, the rows' places in their episodes, the marks of waypoints, and for ``lewm`` the
-actions. The state column is never opened. ``walk.z``, where there is one, is read for a single figure of the live table (the
-pair correlation that a perfect latent would have), after the task is set up and without a way back into it.
+What is read of the dataset: its images, the rows' places in their episodes, the marks of waypoints, and for ``lewm``
+the actions. The state column is never opened. ``walk.z``, where there is one, is read for a single figure of the live
+table (the pair correlation that a perfect latent would have), after the task is set up and without a way back into it.
 """
 
 import time
@@ -223,7 +223,10 @@ def _pairs(recipe: LejepaRecipe, frames: Frames, episodes: tuple[int, ...]) -> P
 
 
 def _perfect(dataset: Dataset, pairs: Pairs) -> tuple[float | None, int]:
-    """Pair correlation of the commanded latent ``walk.z`` and how many of its values walk; None and 6 where there is none."""
+    """Pair correlation of the commanded latent ``walk.z`` and how many of its values walk.
+
+    None and 6 where there is none.
+    """
     if "walk.z" not in dataset.features:
         return None, 6
     z = dataset.columns(["walk.z"])["walk.z"].astype(np.float64)

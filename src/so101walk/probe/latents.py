@@ -24,7 +24,7 @@ from .encoders import Encoder, check_latents
 from .samples import Samples
 from .stream import Batch, batches
 
-__all__ = ["Latents", "cache_dir", "dataset_digest", "extract"]
+__all__ = ["Latents", "Notes", "cache_dir", "dataset_digest", "extract"]
 
 Progress = Callable[[int, int], None]
 """Called with frames done and frames in all."""
@@ -39,28 +39,39 @@ class Latents:
         array: Memory-mapped where they come from the cache. Shape (n, d).
         made_s: When they were first computed [s since the epoch].
         cached: Whether they were there already.
-        note_file: Where facts about them may be kept, None if they aren't cached.
+        notes: Where facts about them may be kept, None if they aren't cached.
     """
 
     spec: str
     array: NDArray[Any]
     made_s: float
     cached: bool
-    note_file: Path | None = None
+    notes: "Notes | None" = None
 
     @property
     def width(self) -> int:
         """Values a frame."""
         return int(self.array.shape[1])
 
-    def note(self, name: str) -> Any:
-        """A fact kept beside cached latents, None if there is none."""
-        return _read_json(self.note_file).get(name) if self.note_file else None
+
+@dataclass(frozen=True)
+class Notes:
+    """Facts about cached content, kept beside it so that the next probe needn't find them again."""
+
+    path: Path
+
+    @classmethod
+    def of_dataset(cls, digest: str) -> "Notes":
+        """Facts about the dataset of a digest."""
+        return cls(_usable(cache_dir()) / f"dataset-{digest[:32]}.notes.json")
+
+    def get(self, name: str) -> Any:
+        """The fact of a name, None if there is none."""
+        return _read_json(self.path).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep a fact (JSON) beside cached latents, so that the next probe needn't find it again."""
-        if self.note_file:
-            _write_json(self.note_file, {**_read_json(self.note_file), name: value})
+        """Keep a fact (JSON)."""
+        _write_json(self.path, {**_read_json(self.path), name: value})
 
 
 def cache_dir() -> Path:
@@ -189,8 +200,8 @@ class _Job:
 
     def result(self) -> Latents:
         assert self.array is not None
-        note_file = self.path.with_suffix(".notes.json") if self.keep else None
-        return Latents(self.encoder.spec, self.array, self.made_s, self.cached, note_file)
+        notes = Notes(self.path.with_suffix(".notes.json")) if self.keep else None
+        return Latents(self.encoder.spec, self.array, self.made_s, self.cached, notes)
 
 
 def _encode(encoder: Encoder, frames: Batch) -> NDArray[Any]:

@@ -19,6 +19,7 @@ __all__ = [
     "plain_r2",
     "recovery",
     "reverse_r2",
+    "whitened",
     "within_r2",
     "within_share",
 ]
@@ -166,6 +167,12 @@ def orthogonality_error(
     u, _, vt = np.linalg.svd(z.T @ h)
     residual = (h_val - h_mean) @ h_map - (z_val - z_mean) @ z_map @ (u @ vt)
     return float((residual**2).sum(axis=1).mean() / len(moving))
+
+
+def whitened(x: Floats, train: NDArray[np.int64]) -> Floats | None:
+    """``x`` (n, m) with mean 0 and unit covariance over its rows ``train``; None where that covariance is singular."""
+    found = _whitening(x[train])
+    return None if found is None else (x - found[0]) @ found[1]
 
 
 def _whitening(x: Floats) -> tuple[Floats, Floats] | None:

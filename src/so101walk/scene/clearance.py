@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..config import require
 from ..joints import N, q_to_rad
+from .pairs import find_pairs
 
 if TYPE_CHECKING:
     import mujoco
@@ -125,18 +126,11 @@ class Clearance:
         self.config = config
         self._model = _compile(config.keep_out)
         self._data = mujoco.MjData(self._model)
-        first, second = _colliding_pairs(self._model)
-        names = [self._model.geom(i).name for i in range(self._model.ngeom)]
-        self.pairs: tuple[tuple[str, str], ...] = tuple(
-            (names[a], names[b]) for a, b in zip(first, second, strict=True)
-        )
+        self._pairs = find_pairs(self._model)
+        self.pairs: tuple[tuple[str, str], ...] = self._pairs.names
         """Every pair that is checked: the geometry that more joints move first."""
-        self._first, self._second = first, second
-        in_the_world = self._model.geom_bodyid[second] == 0  # the table and the boxes; the base has a body of its own
+        in_the_world = self._model.geom_bodyid[self._pairs.second] == 0  # table and boxes; the base has its own body
         self._margin = np.where(in_the_world, config.table_m, config.self_m)
-        self._reach = _reach(self._model, first, second)
-        mujoco.mj_kinematics(self._model, self._data)
-        self._radii, self._half = _bounds(self._model, self._data, first, second)
 
     def contact(self, q: ArrayLike) -> Contact | None:
         """The pair that falls shortest of its margin at a pose ``q`` (6,) in LeRobot units, or None if none does."""
@@ -174,7 +168,7 @@ class Clearance:
 
     def approach_m(self, q0: ArrayLike, q1: ArrayLike) -> NDArray[np.float64]:
         """A bound on how far any point of each pair moves against the other from ``q0`` to ``q1``. Shape (pairs,)."""
-        return self._reach @ np.abs(q_to_rad(q1) - q_to_rad(q0))
+        return self._pairs.reach_m @ np.abs(q_to_rad(q1) - q_to_rad(q0))
 
     def distances_m(self, q: ArrayLike, within_m: float) -> NDArray[np.float64]:
         """Distance of each of :attr:`pairs` at a pose, at most ``within_m``. Shape (pairs,)."""
@@ -224,12 +218,9 @@ class Clearance:
         """Pairs (of ``pairs``, or all) that may be nearer than ``within`` by their bounds, and their distances."""
         import mujoco
 
-        index = np.arange(len(self._first)) if pairs is None else pairs
-        first, second = self._first[index], self._second[index]
-        x = self._data.geom_xpos
-        offset = np.maximum(np.abs(x[first] - x[second]) - self._half[index], 0.0)
-        reach = within + self._radii[index]
-        kept = np.flatnonzero(np.einsum("ij,ij->i", offset, offset) < reach * reach)
+        index = np.arange(len(self._pairs.first)) if pairs is None else pairs
+        kept = self._pairs.maybe_within(self._data.geom_xpos, within, index)
+        first, second = self._pairs.first[index], self._pairs.second[index]
         distances = np.empty(len(kept))
         measure, model, data = mujoco.mj_geomDistance, self._model, self._data
         for i, k in enumerate(kept):
@@ -256,73 +247,3 @@ def _compile(boxes: Sequence[KeepOut]) -> "mujoco.MjModel":
             size=[edge / 2.0 for edge in box.size_m],
         )
     return spec.compile()
-
-
-def _colliding_pairs(model: "mujoco.MjModel") -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The pairs that MuJoCo lets collide, by its rules (contype and conaffinity, welded bodies, parent and child,
-    excludes).
-
-    In each pair the geometry of the body further from the base comes first.
-    """
-    weld, parent = model.body_weldid, model.body_weldid[model.body_parentid]
-    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in model.exclude_signature}
-    pairs = []
-    for a in range(model.ngeom):
-        for b in range(a + 1, model.ngeom):
-            body_a, body_b = int(model.geom_bodyid[a]), int(model.geom_bodyid[b])
-            weld_a, weld_b = int(weld[body_a]), int(weld[body_b])
-            bits = (model.geom_contype[a] & model.geom_conaffinity[b]) | (
-                model.geom_contype[b] & model.geom_conaffinity[a]
-            )
-            kin = (weld_b != 0 and parent[weld_a] == weld_b) or (weld_a != 0 and parent[weld_b] == weld_a)
-            out = {(body_a, body_b), (body_b, body_a)} & excluded
-            if bits and weld_a != weld_b and not kin and not out:
-                pairs.append((a, b) if weld_a > weld_b else (b, a))
-    first, second = np.array(pairs, dtype=np.intp).T
-    return first, second
-
-
-def _bounds(
-    model: "mujoco.MjModel", data: "mujoco.MjData", first: NDArray[np.intp], second: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bounding sphere of each pair's first geometry, and of the second either its sphere (added to the first's radius)
-    or, where it is an upright box that never moves (table, base, keep-out), the box's half edges. Shapes (pairs,),
-    (pairs, 3).
-    """
-    import mujoco
-
-    upright = (
-        (model.body_weldid[model.geom_bodyid] == 0)
-        & (model.geom_type == mujoco.mjtGeom.mjGEOM_BOX)
-        & (data.geom_xmat == np.eye(3).ravel()).all(axis=1)
-    )
-    boxed = upright[second]
-    radius = np.where(model.geom_rbound > 0.0, model.geom_rbound, np.inf)  # 0 is MuJoCo's for a plane
-    radii = radius[first] + np.where(boxed, 0.0, radius[second])
-    return radii, np.where(boxed[:, None], model.geom_size[second], 0.0)
-
-
-def _reach(model: "mujoco.MjModel", first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.float64]:
-    """How far the farthest point of each pair's first geometry can be from each joint's anchor [m]; 0 for joints that
-    don't move one against the other. Shape (pairs, 6). Sums of link lengths, so they hold in every pose.
-    """
-    reach = np.zeros((len(first), N))
-    for row, (a, b) in enumerate(zip(first, second, strict=True)):
-        still = _joints_above(model, int(model.geom_bodyid[b]))
-        body = int(model.geom_bodyid[a])
-        span = float(np.linalg.norm(model.geom_pos[a]) + model.geom_rbound[a])
-        while body != 0:
-            for joint in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
-                if joint not in still:
-                    reach[row, joint] = span + float(np.linalg.norm(model.jnt_pos[joint]))
-            span += float(np.linalg.norm(model.body_pos[body]))
-            body = int(model.body_parentid[body])
-    return reach
-
-
-def _joints_above(model: "mujoco.MjModel", body: int) -> set[int]:
-    joints: set[int] = set()
-    while body != 0:
-        joints |= set(range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]))
-        body = int(model.body_parentid[body])
-    return joints

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SceneRenderer"]
 
 MAX_GEOMS = 100
-"""Room for the geometries of a scene: 30 at most with the original meshes and every keep-out box."""
+"""Room for the geometries of a scene: 25 with the original meshes."""
 
 SHOWN_GROUPS = (0, VISUAL_GROUP)
 """The room's geometries and the arm's visible ones."""
@@ -44,7 +44,6 @@ class SceneRenderer:
         self._model = model
         self._gl = gl.open_context(self)
         self._context: Any = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, maxgeom=MAX_GEOMS)
         self._scene.flags[:] = 0
         self._scene.flags[mujoco.mjtRndFlag.mjRND_CULL_FACE] = 1
@@ -74,7 +73,9 @@ class SceneRenderer:
             raise RuntimeError("render after close")
         mujoco = self._mujoco
         eye, rect, upside_down = self._views[name]
-        self._gl.make_current()  # someone else's renderer in this thread may have taken over
+        # Another renderer may have drawn last, in this context or in one of its own.
+        self._gl.make_current()
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         mujoco.mjv_updateScene(
             self._model, data, self._option, None, eye, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )

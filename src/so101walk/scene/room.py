@@ -55,7 +55,7 @@ loses the moving jaw's tip when the gripper is 27 % open, and one as wide as the
 tips are in view from closed to 80 % open; tests/scene/test_room.py checks it."""
 
 TEXTURE_PX = 64
-"""Side of a texture. A texel is 1.5 to 3 cm, a few pixels of a 224 px image; small textures sample fastest."""
+"""Side of a texture: a texel is 2 cm on a wall (a dot), 3 mm on the table (32 a check). Small ones sample fastest."""
 
 TEXTURES: dict[str, tuple[tuple[tuple[float, ...], tuple[float, ...]], float, float]] = {
     "table": (((0.62, 0.56, 0.47), (0.50, 0.44, 0.36)), 6.0, 0.0),
