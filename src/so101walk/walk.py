@@ -124,7 +124,7 @@ def _reachable_start(policy: Policy, envelope: Envelope, rng: np.random.Generato
             return z, tries
     raise EnvelopeError(
         f"policy {policy.name!r}: none of {START_TRIES} first waypoints can be reached from the envelope's center; "
-        f"the last was refused: {refusal}. Lower the envelope's scale."
+        f"the last was refused: {refusal.message if refusal else ""} Lower the envelope's scale."
     )
 
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from so101walk.calibrate.envelope import calibrate_envelope, hand_made
+from so101walk.calibrate import envelope as calibration
+from so101walk.calibrate.envelope import calibrate_envelope, check_effort, hand_made
 from so101walk.calibrate.judge import judge
 from so101walk.calibrate.limits import joint_limits
 from so101walk.envelope import load_envelope
@@ -13,7 +14,7 @@ LIMITS = joint_limits()
 
 @pytest.fixture(scope="module")
 def quick():
-    return calibrate_envelope("quick", LIMITS, ClearanceConfig(), 0.9, 4000, 0)
+    return calibrate_envelope("quick", LIMITS, ClearanceConfig(), 0.9, 2000, 0)
 
 
 def test_it_is_proven_on_a_fresh_sample_and_holds_on_another(quick):
@@ -24,9 +25,9 @@ def test_it_is_proven_on_a_fresh_sample_and_holds_on_another(quick):
 
 
 def test_the_result_is_a_function_of_the_seed(quick):
-    again, _ = calibrate_envelope("quick", LIMITS, ClearanceConfig(), 0.9, 4000, 0)
+    again, _ = calibrate_envelope("quick", LIMITS, ClearanceConfig(), 0.9, 2000, 0)
     assert again.digest == quick[0].digest
-    other, _ = calibrate_envelope("quick", LIMITS, ClearanceConfig(), 0.9, 4000, 1)
+    other, _ = calibrate_envelope("quick", LIMITS, ClearanceConfig(), 0.9, 2000, 1)
     assert other.digest != quick[0].digest
     assert np.log(other.scale).sum() == pytest.approx(np.log(quick[0].scale).sum(), abs=0.2)
 
@@ -40,7 +41,7 @@ def test_numbers_are_as_the_file_will_state_them(quick):
 def test_a_keep_out_box_moves_the_walk_away_from_it():
     wall_to_the_left = KeepOut("cupboard", (0.2, 0.28, 0.3), (0.6, 0.3, 0.6))
     envelope, judgement = calibrate_envelope(
-        "boxed", LIMITS, ClearanceConfig(keep_out=(wall_to_the_left,)), 0.9, 4000, 0
+        "boxed", LIMITS, ClearanceConfig(keep_out=(wall_to_the_left,)), 0.9, 2000, 0
     )
     assert envelope.center[0] > 5.0  # pans to the right, which is positive
     assert judgement.accept > 0.9
@@ -60,15 +61,20 @@ def test_the_shipped_envelope_has_these_limits_and_is_larger_than_the_hand_made_
 
 @pytest.mark.parametrize("accept", [0.0, 0.3, 1.0, float("nan")])
 def test_an_acceptance_out_of_range_is_refused(accept):
-    with pytest.raises(ConfigError, match="it must be 0.5 to 0.999"):
+    with pytest.raises(ConfigError, match=r"it must be 0.5 to 0.999"):
         calibrate_envelope("x", LIMITS, ClearanceConfig(), accept, 4000, 0)
 
 
-def test_too_few_samples_are_refused():
-    with pytest.raises(ConfigError, match="samples is 100; it must be at least 2000"):
-        calibrate_envelope("x", LIMITS, ClearanceConfig(), 0.9, 100, 0)
+@pytest.mark.parametrize(("accept", "least"), [(0.9, 2000), (0.99, 5000), (0.999, 50_000)])
+def test_too_few_samples_are_refused(accept, least):
+    check_effort(accept, least)
+    with pytest.raises(ConfigError, match=rf"acceptance of {accept} takes at least {least}"):
+        calibrate_envelope("x", LIMITS, ClearanceConfig(), accept, least - 1, 0)
 
 
-def test_too_few_samples_to_prove_it_is_told():
-    with pytest.raises(EnvelopeError, match="no envelope could be shown to be left with a chance of at most 0.001"):
-        calibrate_envelope("x", LIMITS, ClearanceConfig(), 0.999, 2000, 0)
+def test_what_cannot_be_proven_is_not_returned(monkeypatch):
+    """A search that aims at twice what is allowed is caught by the proof."""
+    monkeypatch.setattr(calibration, "AIM", 2.0)
+    monkeypatch.setattr(calibration, "TRIES", 1)
+    with pytest.raises(EnvelopeError, match=r"could be shown to be left with a chance of at most 0.1: .* 2000"):
+        calibrate_envelope("x", LIMITS, ClearanceConfig(), 0.9, 2000, 0)

@@ -33,17 +33,17 @@ def test_without_obstacles_each_joint_gets_its_middle_and_an_equal_share():
 def test_an_obstacle_across_a_joint_is_a_nearer_limit():
     """No pose with the first joint above 20 is clear: the answer is that of the range from -100 to 20."""
     wall = Where(lambda q: q[:, 0] < 20.0)
-    found = search(LIMITS, wall, 0.01, 40_000, np.random.default_rng(1))
+    found = search(LIMITS, wall, 0.01, 16_000, np.random.default_rng(1))
     shorter = np.vstack([[-100.0, 20.0], LIMITS[1:]])
     known = search(shorter, EVERYWHERE, 0.01, 4000, np.random.default_rng(1))
-    assert found.log_volume == pytest.approx(known.log_volume, abs=0.05)
+    assert found.log_volume == pytest.approx(known.log_volume, abs=0.06)
     assert found.center[0] == pytest.approx(-40.0, abs=3.0)
 
 
 def test_the_larger_of_two_rooms_is_found():
     """A wall with a narrow room on one side and a wide one on the other, the middle of the range inside the wall."""
     wall = Where(lambda q: (q[:, 0] < -60.0) | (q[:, 0] > -10.0))
-    found = search(LIMITS, wall, 0.01, 20_000, np.random.default_rng(2))
+    found = search(LIMITS, wall, 0.01, 12_000, np.random.default_rng(2))
     assert found.center[0] == pytest.approx(45.0, abs=4.0)
 
 

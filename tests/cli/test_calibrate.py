@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from so101walk.cli.main import main
+from so101walk.config import data_dir
 from so101walk.envelope import load_envelope
 
 QUICK = ["calibrate", "envelope", "--accept", "0.9", "--samples", "2000", "--steps", "48"]
@@ -50,15 +51,14 @@ def test_the_report_tells_what_it_found_and_where_it_is(capsys, here):
 
 
 def test_margins_and_boxes_come_from_another_envelope(capsys, here):
-    code, _, _ = run(capsys, *QUICK, "--out", "one.toml")
-    assert code == 0
-    text = (here / "one.toml").read_text().replace("table_m = 0.02", "table_m = 0.05")
+    text = (data_dir("calibration") / "so101-tabletop.toml").read_text().replace("table_m = 0.02", "table_m = 0.05")
     (here / "one.toml").write_text(
         text + '[[clearance.keep_out]]\nname = "post"\ncenter_m = [0.3, 0.3, 0.2]\nsize_m = [0.1, 0.1, 0.4]\n'
     )
     code, _, _ = run(capsys, *QUICK, "--out", "two.toml", "--like", "one.toml")
     assert code == 0
     assert load_envelope(here / "two.toml").clearance == load_envelope(here / "one.toml").clearance
+    assert load_envelope(here / "two.toml").clearance.table_m == 0.05
 
 
 def test_an_existing_file_is_kept(capsys, here):
@@ -73,7 +73,7 @@ def test_an_existing_file_is_kept(capsys, here):
     ("arguments", "words"),
     [
         (["--accept", "1.5"], "accept is 1.5; it must be 0.5 to 0.999"),
-        (["--samples", "10"], "samples is 10; it must be at least 2000"),
+        (["--samples", "10"], "samples is 10; proving an acceptance of 0.9 takes at least 2000"),
         (["--rho", "1"], "rho is 1.0; the correlation of consecutive waypoints must be above 0 and below 1"),
         (["--steps", "0"], "steps is 0; it must be at least 1"),
         (["--seed", "-1"], "seed is -1; it must be 0 or more"),

@@ -2,10 +2,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from walks import raw_log
 
 from so101walk.dataset.raw import JOINT_COLUMNS, RawLog, read_raw, read_raw_attrs, write_raw
 from so101walk.errors import DatasetError
+
+from .walks import raw_log
 
 
 def test_a_log_comes_back_as_it_was(tmp_path):

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from walks import CAMERAS, frames
 
 from so101walk.dataset.schema import camera_sizes, data_path, features, raw_path, video_path
 from so101walk.errors import DatasetError
 from so101walk.joints import FEATURE_NAMES
+
+from .walks import CAMERAS, frames
 
 
 def test_state_and_action_are_named_as_stock_lerobot_names_them():

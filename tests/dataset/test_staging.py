@@ -5,11 +5,12 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from walks import SESSION, save, snapshot, staged, writer
 
 from so101walk.dataset.assemble import assemble
 from so101walk.dataset.staging import Staging, compare_identity, identity_of, quarantine, saved_walk_indices
 from so101walk.errors import DatasetError
+
+from .walks import SESSION, save, snapshot, staged, writer
 
 
 def test_making_the_object_touches_nothing(tmp_path):
@@ -74,9 +75,8 @@ def test_a_lock_taken_while_the_folder_was_removed_is_taken_again(tmp_path, monk
         return fd
 
     monkeypatch.setattr(os, "open", open_then_lose)
-    with staging.lock():
-        with pytest.raises(DatasetError, match="another so101walk"), Staging(tmp_path / "walk").lock():
-            pass
+    with staging.lock(), pytest.raises(DatasetError, match="another so101walk"), Staging(tmp_path / "walk").lock():
+        pass
     assert removed
 
 
@@ -177,4 +177,3 @@ def test_a_removed_staging_folder_leaves_nothing(tmp_path):
     with staging.lock():
         staging.remove()
     assert list(tmp_path.iterdir()) == []
-

@@ -8,7 +8,6 @@ import threading
 
 import numpy as np
 import pytest
-from walks import CAMERAS, FPS, SESSION, STEP, frames, raw_log, save, serial, snapshot, staged, writer
 
 from so101walk.dataset.raw import read_raw
 from so101walk.dataset.schema import data_path, features, video_path
@@ -17,6 +16,8 @@ from so101walk.dataset.tables import column, read_parquet
 from so101walk.dataset.verify import EpisodeFiles
 from so101walk.dataset.video import decode
 from so101walk.errors import DatasetError
+
+from .walks import CAMERAS, FPS, SESSION, STEP, frames, raw_log, save, serial, snapshot, staged, writer
 
 
 @pytest.fixture
@@ -165,7 +166,7 @@ NOISY = """
 import sys
 import numpy as np
 sys.path.insert(0, {here!r})
-from walks import CAMERAS, SESSION, Staging, frames, raw_log, save, writer
+from .walks import CAMERAS, SESSION, Staging, frames, raw_log, save, writer
 import dataclasses, resource, signal
 staging = Staging({out!r})
 rng = np.random.default_rng(0)

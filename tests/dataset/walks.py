@@ -2,8 +2,8 @@
 
 Every image carries its own serial number in a strip of black and white cells, so that a decoded image tells which one
 it is. As a script: ``python walks.py walk OUT EPISODES FRAMES`` saves episodes one after another, a line on stdout for
-each; ``python walks.py die OUT WORK`` runs ``save`` or ``assemble`` once for every file operation in it, on a fresh copy
-of OUT each time, and is killed by SIGKILL just before that operation.
+each; ``python walks.py die OUT WORK`` runs ``save`` or ``assemble`` once for every file operation in it, on a fresh
+copy of OUT each time, and is killed by SIGKILL just before that operation.
 """
 
 import os
@@ -114,7 +114,9 @@ def staged(out: Path, walk_indices: list[int], count: int = 20) -> Staging:
 def snapshot(folder: Path) -> dict[str, bytes]:
     """Every file under ``folder`` and its siblings of the same stem, with its bytes."""
     roots = sorted(p for p in folder.parent.iterdir() if p.name == folder.name or p.name.startswith(folder.name + "."))
-    return {str(p.relative_to(folder.parent)): p.read_bytes() for r in roots for p in sorted(r.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder.parent)): p.read_bytes() for r in roots for p in sorted(r.rglob("*")) if p.is_file()
+    }
 
 
 def copy_all(out: Path, target: Path) -> None:

@@ -21,8 +21,9 @@ def machine(monkeypatch):
         monkeypatch.setattr(gl, "available", lambda name: name in backends)
         monkeypatch.setattr(sys, "platform", "linux")
         monkeypatch.setattr(gl, "_context", None)
-        monkeypatch.delenv("LP_NUM_THREADS", raising=False)
-        monkeypatch.delenv("MUJOCO_GL", raising=False)
+        for name in ("LP_NUM_THREADS", "MUJOCO_GL"):
+            monkeypatch.setenv(name, "")  # so that it is put back as it was, even if it wasn't there
+            monkeypatch.delenv(name)
         if mujoco_gl is not None:
             monkeypatch.setenv("MUJOCO_GL", mujoco_gl)
 

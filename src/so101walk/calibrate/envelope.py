@@ -13,7 +13,7 @@ from ..scene.clearance import Clearance, ClearanceConfig
 from .judge import Judgement, judge
 from .search import search
 
-__all__ = ["HAND_MADE_CENTER_RAD", "calibrate_envelope", "hand_made"]
+__all__ = ["HAND_MADE_CENTER_RAD", "calibrate_envelope", "check_effort", "hand_made"]
 
 HAND_MADE_CENTER_RAD = (0.0, -0.6, -0.3, 0.3, 0.0, 0.6)
 """Center of the first hand-made envelope (issue 2); its scale was a third of the way to the model's nearer limit."""
@@ -21,8 +21,18 @@ HAND_MADE_CENTER_RAD = (0.0, -0.6, -0.3, 0.3, 0.0, 0.6)
 AIM = 0.88
 """Share of the allowed chance of leaving that the search first aims at: the rest is what a proof at 95 % needs."""
 
+LEAVING_LEAST = 50
+"""Poses of a proof that should leave: fewer, and their spread would force a much smaller walk than is allowed."""
+
 SMALLER = 0.94
 TRIES = 8
+
+
+def check_effort(accept: float, samples: int) -> None:
+    """Raise :class:`ConfigError` unless so many samples can prove such an acceptance."""
+    require(0.5 <= accept <= 0.999, f"accept is {accept:g}; it must be 0.5 to 0.999")
+    least = max(2000, round(LEAVING_LEAST / (1.0 - accept)))
+    require(samples >= least, f"samples is {samples}; proving an acceptance of {accept:g} takes at least {least}")
 
 
 def calibrate_envelope(
@@ -53,8 +63,7 @@ def calibrate_envelope(
         ConfigError: ``accept`` or ``samples`` is out of range.
         EnvelopeError: There is no such envelope.
     """
-    require(0.5 <= accept <= 0.999, f"accept is {accept:g}; it must be 0.5 to 0.999")
-    require(samples >= 2000, f"samples is {samples}; it must be at least 2000")
+    check_effort(accept, samples)
     allowed = 1.0 - accept
     checker = Clearance(clearance)
     aim = AIM * allowed

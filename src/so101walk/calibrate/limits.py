@@ -17,7 +17,7 @@ GRIPPER_MARGIN_PERCENT = 5.0
 """Kept from either end of the gripper: closed on itself it would press, and a pressing gripper burns out."""
 
 ROUNDING = 0.02
-"""In hundredths of a unit: the model's radians are 5-digit roundings of whole degrees, so 104.99988 is meant to be 105."""
+"""In hundredths of a unit: the model's radians are roundings of whole degrees, so 104.99988 is meant to be 105."""
 
 
 def joint_limits(margin_deg: float = LIMIT_MARGIN_DEG) -> NDArray[np.float64]:

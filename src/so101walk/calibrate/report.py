@@ -14,7 +14,7 @@ from ..joints import JOINTS, UNITS
 from ..policies.fields import check_rho
 from ..rig import Rig, load_rig
 from ..scene.clearance import ClearanceConfig
-from .envelope import calibrate_envelope, hand_made
+from .envelope import calibrate_envelope, check_effort, hand_made
 from .envelope_file import envelope_toml, may_write, write_envelope
 from .judge import Judgement, WalkJudgement, judge, judge_walk
 from .limits import LIMIT_MARGIN_DEG, joint_limits
@@ -64,6 +64,7 @@ def run(request: Request) -> None:
 
     rig = load_rig(request.rig)
     check_rho(request.rho)
+    check_effort(request.accept, request.samples)
     require(request.steps >= 1, f"steps is {request.steps}; it must be at least 1")
     require(request.seed >= 0, f"seed is {request.seed}; it must be 0 or more")
     name = request.name or (request.out.stem if request.out else f"my-{rig.name}")

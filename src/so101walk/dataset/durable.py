@@ -70,7 +70,7 @@ def remove_tree(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def write_bytes(path: Path, data: bytes | memoryview) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """Write a file into a folder that is still being built; :func:`fsync_tree` makes it last.
 
     Raises:
@@ -80,7 +80,7 @@ def write_bytes(path: Path, data: bytes | memoryview) -> None:
         path.write_bytes(data)
 
 
-def replace_bytes(path: Path, data: bytes | memoryview) -> None:
+def replace_bytes(path: Path, data: bytes) -> None:
     """Write a file that is there whole or not at all, and lasts: a temporary name, fsync, rename.
 
     Raises:

@@ -94,7 +94,7 @@ def info(layout: Layout, table: pa.Table, tasks: int) -> dict[str, Any]:
     }
 
 
-def metadata_files(layout: Layout, table: pa.Table, tasks: Sequence[str]) -> dict[str, bytes | memoryview]:
+def metadata_files(layout: Layout, table: pa.Table, tasks: Sequence[str]) -> dict[str, bytes]:
     """LeRobot's metadata files as bytes, by their path in the dataset; the same input gives the same bytes."""
     return {
         INFO: json_bytes(info(layout, table, len(tasks))),
@@ -134,7 +134,7 @@ def _without_index(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "episode_index"}
 
 
-def write_metadata(root: Path, files: Mapping[str, bytes | memoryview]) -> None:
+def write_metadata(root: Path, files: Mapping[str, bytes]) -> None:
     """Write metadata files under ``root``, a dataset that is still being built.
 
     Raises:

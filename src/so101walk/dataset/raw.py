@@ -101,7 +101,7 @@ def write_raw(path: Path, log: RawLog) -> None:
             _store(f, f"extra/{name}", values)
         for camera, times in log.captures.items():
             _store(f, f"cameras/{camera}/capture_ns", times)
-    write_bytes(path, buffer.getbuffer())
+    write_bytes(path, buffer.getvalue())
 
 
 def _store(file: Any, name: str, values: NDArray[Any]) -> None:

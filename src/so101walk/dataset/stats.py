@@ -24,6 +24,7 @@ STRIDE = 4
 """Image statistics look at every fourth pixel of every fourth row of every image; LeRobot samples too."""
 
 
+@np.errstate(invalid="ignore")
 def of_column(values: ArrayLike) -> Stats:
     """Statistics over the rows of a column.
 
@@ -78,6 +79,7 @@ class ImageStats:
         return {name: shaped[name] for name in STATISTICS}
 
 
+@np.errstate(invalid="ignore")
 def aggregate(episodes: Mapping[str, NDArray[Any]]) -> Stats:
     """Statistics over all episodes from those of each.
 

@@ -37,11 +37,11 @@ __all__ = [
 Features = Mapping[str, Mapping[str, Any]]
 
 
-def parquet_bytes(table: pa.Table) -> memoryview:
+def parquet_bytes(table: pa.Table) -> bytes:
     """A table as the bytes of a parquet file; the same table gives the same bytes."""
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="snappy", use_dictionary=True)
-    return sink.getbuffer()
+    return sink.getvalue()
 
 
 def read_parquet(path: Path) -> pa.Table:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,28 +32,6 @@ QUEUE = 32
 
 EXTRA = {"bf": 0, "sc_threshold": 0}
 """No B-frames: they break the look-up by frame number. No extra key frames at scene cuts."""
-
-
-class _Sink:
-    """A file that libav writes to. It keeps the first error for us instead of raising inside libav's callback."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.error: OSError | None = None
-        self._file = file
-
-    def write(self, data: bytes) -> int:
-        if self.error is None:
-            try:
-                self._file.write(data)
-            except OSError as e:
-                self.error = e
-        return len(data)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
 
 
 class VideoWriter:
@@ -130,35 +108,26 @@ class VideoWriter:
 
     def _run(self) -> None:
         try:
-            with self._path.open("wb") as file:
-                self._encode(_Sink(file))
+            self._encode()
         except BaseException as e:
-            self._error = self._error or e
+            self._error = e
 
-    def _encode(self, sink: _Sink) -> None:
+    def _encode(self) -> None:
         import av
 
         time_base = Fraction(1, self._fps)
-        with av.open(sink, "w", format="mp4") as container:
+        # A path, not a file object of ours: PyAV 15.1 crashes when a container that failed on one is taken down.
+        with av.open(str(self._path), "w", format="mp4") as container:
             stream = container.add_stream("h264", self._fps, options=_options())
-            stream.width, stream.height, stream.pix_fmt, stream.time_base = (
-                self._width,
-                self._height,
-                "yuv420p",
-                time_base,
-            )
+            stream.width, stream.height = self._width, self._height
+            stream.pix_fmt, stream.time_base = "yuv420p", time_base
             count = 0
             while (frame := self._queue.get()) is not None and not self._cancelled.is_set():
                 frame.pts, frame.time_base = count, time_base
                 container.mux(stream.encode(frame))
-                self._check(sink)
                 count += 1
-            container.mux(stream.encode())
-        self._check(sink)
-
-    def _check(self, sink: _Sink) -> None:
-        if sink.error is not None:
-            raise sink.error
+            if count:
+                container.mux(stream.encode())
 
 
 def _options() -> dict[str, str]:

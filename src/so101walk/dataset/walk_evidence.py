@@ -209,9 +209,9 @@ def from_frames(dataset: Dataset, rows: Mapping[int, Rows], rng: np.random.Gener
         return "unknown: no joint moves"
     mean, std = q[:, moves].mean(0), q[:, moves].std(0)
     x = [(s[:, moves] - mean) / std for s in series]
-    lags = max(2, int(np.median([len(s) for s in x])) // 2)
+    lags = max(2, int(0.9 * np.median([len(s) for s in x])))
     acf = autocorrelation(x, lags)
-    common = acf.mean(1) * _parzen(lags)
+    common = acf.mean(1) * _fade(lags)
     effective = sum(len(s) for s in x) / max(1.0, 1.0 + 2.0 * float(common[1:].sum()))
     if effective < MIN_EFFECTIVE:
         return (
@@ -271,10 +271,10 @@ def _standardised(z: Floats) -> Floats:
     return centered / np.sqrt((centered * centered).mean(-2, keepdims=True))
 
 
-def _parzen(lags: int) -> Floats:
-    """Parzen's lag window, which keeps an estimated autocorrelation a positive definite one. Shape (lags,)."""
+def _fade(lags: int) -> Floats:
+    """1 over the first half of the lags, then a cosine down to 0, so that the noise at long lags does little. (lags,)."""
     k = np.arange(lags) / lags
-    return np.where(k <= 0.5, 1 - 6 * k**2 * (1 - k), 2 * (1 - k) ** 3)
+    return np.where(k <= 0.5, 1.0, 0.5 + 0.5 * np.cos(np.pi * (2 * k - 1)))
 
 
 def _spread_out(lengths: list[int]) -> list[int]:

@@ -20,6 +20,7 @@ from .faults import CAMERA_KINDS, REPLY_KINDS, Fault, Mischief, Timeline
 from .hand import Hand
 from .motor import RATED_V, TICKS_PER_RAD
 from .pose import SharedPose
+from .precedence import go_first
 from .registers import REGISTERS
 from .servo import Servo
 from .terminal import Terminal
@@ -33,8 +34,8 @@ IDLE_S = 0.002
 STALL_S = 0.1
 """Held up for longer than this, the loop lets the arm's time stand still for the rest: no burst of steps."""
 
-NICENESS = -10
-"""A servo answers however busy the computer is, so the loop asks to go first. It takes a tenth of a core."""
+PRIORITY = 2
+"""A servo answers however busy the computer is, so the loop asks to go before others. It takes a tenth of a core."""
 
 LEAD_OHM = 0.1
 """Resistance of supply and leads: what the load takes off the voltage that servos report."""
@@ -254,7 +255,6 @@ def run_arm(config: ArmConfig, control: Connection, cameras: Connection | None, 
     A failure to start is sent as ``("failed", message)``.
     """
     import gc
-    import os
     import signal
     import sys
 
@@ -262,10 +262,7 @@ def run_arm(config: ArmConfig, control: Connection, cameras: Connection | None, 
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stage decides; Ctrl-C reaches the whole group
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
-        os.nice(NICENESS)
-    except OSError:  # not allowed here; replies may then be late on a busy machine
-        pass
+    go_first(PRIORITY)
     send = _sender(control)
     try:
         loop = ArmLoop(config, send, _sender(cameras), pose)

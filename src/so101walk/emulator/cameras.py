@@ -18,9 +18,13 @@ from . import strip
 from .faults import Fault
 from .outbox import Outbox
 from .pose import SharedPose
+from .precedence import go_first
 from .stream import Stream, message
 
 __all__ = ["CamerasConfig", "run_cameras"]
+
+PRIORITY = 1
+"""After the servos, before the programs that look."""
 
 IDLE_S = 0.2
 """How often the images' log rows are sent on."""
@@ -112,6 +116,7 @@ def run_cameras(config: CamerasConfig, control: Connection, faults: Connection, 
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stage decides; Ctrl-C reaches the whole group
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    go_first(PRIORITY)
     try:
         publisher = _Publisher(config)
         picture = _renderer(config)

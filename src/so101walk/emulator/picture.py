@@ -12,7 +12,7 @@ __all__ = ["Pictures", "views_of"]
 
 
 def views_of(names: Sequence[str]) -> dict[str, str]:
-    """The scene's view for each camera: of its own name if there is one, else ``front`` for the first, then ``wrist``."""
+    """The view of each camera: of its own name where there is one, else ``front`` for the first, else ``wrist``."""
     known = ("front", "wrist")
     return {name: name if name in known else known[min(i, 1)] for i, name in enumerate(names)}
 

@@ -1,6 +1,7 @@
 """Pass marks that are stated before anything is computed, and the ledger that shows they were.
 
-A bars file is TOML: ``[[bar]]`` tables of ``id``, ``metric``, ``op``, ``value``, ``why``. Freezing writes its digest and the time
+A bars file is TOML: ``[[bar]]`` tables of ``id``, ``metric``, ``op``, ``value``, ``why``. Freezing writes its digest
+and the time
 into ``FILE.ledger.jsonl`` beside it; every line holds the digest of the line before, so one can't be altered or taken
 out unseen. A verdict is given only on a file that was frozen, is unchanged, and was frozen before the latents existed.
 """
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..config import load, require
 from ..errors import So101WalkError, UsageError, nearest
@@ -43,9 +44,9 @@ METRICS = (
     "difference.rank_top1",
     *(f"r2.{j}" for j in JOINTS),
 )
-"""What a bar may be about. ``difference.`` is the first run's figure minus the second's, and ``rank_follows_r2`` is 1 when
-the run with the higher mean R^2 also ranks better, else 0: these need ``so101walk compare``. ``.low`` or ``.high`` may follow a
-figure that has an interval."""
+"""What a bar may be about. ``difference.`` is the first run's figure minus the second's, and ``rank_follows_r2`` is 1
+when the run with the higher mean R^2 also ranks better, else 0: these need ``so101walk compare``. ``.low`` or ``.high``
+may follow a figure that has an interval."""
 
 Verdict = Literal["pass", "fail", "exploratory", "unknown"]
 
@@ -85,7 +86,8 @@ class Judgement:
 
     Attributes:
         bar: The bar.
-        verdict: ``pass`` or ``fail``; ``exploratory`` where the bars weren't frozen in time; ``unknown`` without the figure.
+        verdict: ``pass`` or ``fail``; ``exploratory`` where the bars weren't frozen in time; ``unknown`` without the
+            figure.
         found: The figure, None if it is unknown.
         settled: Whether the figure's whole interval lies on one side of the bar; None without an interval.
         note: Why there is no verdict, or what else should be known.
@@ -97,13 +99,22 @@ class Judgement:
     settled: bool | None
     note: str = ""
 
-    def to_json(self) -> dict[str, object]:
+    @property
+    def met(self) -> bool | None:
+        """Whether the figure is on the right side of the bar, verdict or not; None where it is unknown."""
+        return None if self.found is None else OPS[self.bar.op](self.found, self.bar.value)
+
+    @property
+    def words(self) -> str:
+        """The verdict for people; an exploratory one tells whether the bar is met."""
+        return f"exploratory ({'met' if self.met else 'not met'})" if self.verdict == "exploratory" else self.verdict
+
+    def to_json(self) -> dict[str, Any]:
         """The bar's keys, ``found``, ``met``, ``verdict``, ``settled`` and ``note``."""
-        met = None if self.found is None else OPS[self.bar.op](self.found, self.bar.value)
         return {
             **vars(self.bar),
             "found": self.found,
-            "met": met,
+            "met": self.met,
             "verdict": self.verdict,
             "settled": self.settled,
             "note": self.note,
@@ -162,7 +173,9 @@ def freeze(path: Path, now_s: float | None = None) -> tuple[float, bool]:
         with _ledger_path(path).open("a") as file:
             file.write(json.dumps(entry) + "\n")
     except OSError as e:
-        raise So101WalkError(f"{_ledger_path(path)} can't be written ({e.strerror}); copy the bars file to a folder that can") from e
+        raise So101WalkError(
+            f"{_ledger_path(path)} can't be written ({e.strerror}); copy the bars file to a folder that can"
+        ) from e
     return now_s, True
 
 
@@ -197,7 +210,11 @@ def _doubt(path: Path, made_s: float | None) -> str:
     frozen = frozen_at(path)
     if frozen is None:
         changed = bool(_ledger(path))
-        return f"{path.name} was changed after it was frozen" if changed else f"{path.name} was never frozen (so101walk bars freeze)"
+        return (
+            f"{path.name} was changed after it was frozen"
+            if changed
+            else f"{path.name} was never frozen (so101walk bars freeze)"
+        )
     if made_s is None:
         return "it isn't known when the latents were made"
     if made_s <= frozen:
@@ -228,11 +245,11 @@ def _ledger_path(path: Path) -> Path:
     return path.with_name(path.name + ".ledger.jsonl")
 
 
-def _ledger(path: Path) -> list[dict[str, object]]:
+def _ledger(path: Path) -> list[dict[str, Any]]:
     ledger = _ledger_path(path)
     if not ledger.is_file():
         return []
-    entries: list[dict[str, object]] = []
+    entries: list[dict[str, Any]] = []
     for number, line in enumerate(ledger.read_text().splitlines(), 1):
         try:
             entry = json.loads(line)
@@ -240,7 +257,9 @@ def _ledger(path: Path) -> list[dict[str, object]]:
         except (ValueError, KeyError, TypeError) as e:
             raise So101WalkError(f"{ledger}: line {number} is no entry of a ledger; restore it") from e
         if previous != (_digest(json.dumps(entries[-1]).encode()) if entries else ""):
-            raise So101WalkError(f"{ledger}: line {number} doesn't follow the one before; the ledger was altered, restore it")
+            raise So101WalkError(
+                f"{ledger}: line {number} doesn't follow the one before; the ledger was altered, restore it"
+            )
         entries.append(entry)
     return entries
 

@@ -24,6 +24,13 @@ class Difference:
     interval: Interval
     paired: bool
 
+    @property
+    def words(self) -> str:
+        """How the two were resampled."""
+        if self.interval.low is None:
+            return "not known"
+        return "the same: paired" if self.paired else "not the same"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -45,14 +52,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """``runs`` (a column each), ``differences`` and ``verdicts``."""
-        columns = [
-            {
-                "name": name,
-                **{metric: None if f[i] is None else f[i].value for metric, f in self.rows.items()},  # type: ignore[union-attr]
-                "intervals": {metric: f[i].to_json() for metric, f in self.rows.items() if f[i] is not None},  # type: ignore[union-attr]
-            }
-            for i, name in enumerate(self.names)
-        ]
+        columns = [self._column(i) for i in range(len(self.names))]
         differences = [
             {"metric": d.metric, "first": self.names[0], "second": d.other, "value": d.interval.value,
              "interval": d.interval.to_json(), "paired": d.paired}
@@ -60,21 +60,32 @@ class Comparison:
         ]  # fmt: skip
         return {"runs": columns, "differences": differences, "verdicts": [v.to_json() for v in self.verdicts]}
 
+    def _column(self, i: int) -> dict[str, Any]:
+        figures = {metric: f[i] for metric, f in self.rows.items()}
+        return {
+            "name": self.names[i],
+            **{metric: None if f is None else f.value for metric, f in figures.items()},
+            "intervals": {metric: f.to_json() for metric, f in figures.items() if f is not None},
+        }
+
     def markdown(self) -> str:
         """The table, differences and verdicts in Markdown."""
         lines = ["| | " + " | ".join(self.names) + " |", "|---" * (len(self.names) + 1) + "|"]
-        lines += [f"| {label(metric)} | " + " | ".join(told(f) for f in figures) + " |" for metric, figures in self.rows.items()]
+        lines += [
+            f"| {label(metric)} | " + " | ".join(told(f) for f in figures) + " |"
+            for metric, figures in self.rows.items()
+        ]
         if self.differences:
             lines += ["", f"| {self.names[0]} minus | figure | difference | episodes |", "|---|---|---|---|"]
             lines += [
-                f"| {d.other} | {label(d.metric)} | {told(d.interval, sign=True)} | {'paired' if d.paired else 'not the same'} |"
+                f"| {d.other} | {label(d.metric)} | {told(d.interval, sign=True)} | {d.words} |"
                 for d in self.differences
             ]
         if self.verdicts:
             lines += ["", "| bar | states | found | verdict | |", "|---|---|---|---|---|"]
             lines += [
-                f"| {v.bar.id} | {v.bar.metric} {v.bar.op} {v.bar.value:g} | {'-' if v.found is None else f'{v.found:.3f}'} "
-                f"| {v.verdict} | {v.note} |"
+                f"| {v.bar.id} | {v.bar.metric} {v.bar.op} {v.bar.value:g} "
+                f"| {'-' if v.found is None else f'{v.found:.3f}'} | {v.words} | {v.note} |"
                 for v in self.verdicts
             ]
         return "\n".join(lines) + "\n"
@@ -117,7 +128,9 @@ def compare(names: Sequence[str], bars: Path | None = None, seed: int = 0) -> Co
         rows["rank_top1"] = tuple(interval_of(run, "rank_top1") for run in runs)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     differences = [
-        d for run, title in zip(runs[1:], titles[1:], strict=True) for d in _differences(runs[0], run, title, metrics, joints, rng)
+        d
+        for run, title in zip(runs[1:], titles[1:], strict=True)
+        for d in _differences(runs[0], run, title, metrics, joints, rng)
     ]
     verdicts = judge(bars, _figures(runs, rows, differences, titles), _made(runs)) if bars else []
     return Comparison(tuple(titles), tuple(runs), rows, tuple(differences), tuple(verdicts))
@@ -128,7 +141,12 @@ def _distinct(titles: list[str], names: Sequence[str]) -> list[str]:
 
 
 def _differences(
-    first: dict[str, Any], other: dict[str, Any], title: str, metrics: list[str], joints: list[str], rng: np.random.Generator
+    first: dict[str, Any],
+    other: dict[str, Any],
+    title: str,
+    metrics: list[str],
+    joints: list[str],
+    rng: np.random.Generator,
 ) -> list[Difference]:
     a, b = sums_of(first), sums_of(other)
     found = []
@@ -180,4 +198,5 @@ def _figures(
 def _made(runs: list[dict[str, Any]]) -> float | None:
     """When the earliest latents of the judged runs were made; None where one of them doesn't tell."""
     times = [(run.get("encoder") or {}).get("made_s") for run in runs[:2]]
-    return None if any(t is None for t in times) else min(times)
+    known = [float(t) for t in times if t is not None]
+    return min(known) if len(known) == len(times) else None

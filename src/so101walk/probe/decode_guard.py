@@ -46,7 +46,9 @@ def decode(dataset: Dataset, cameras: tuple[str, ...], rng: np.random.Generator)
         return Guard("decode", "warn", f"stock LeRobot can't read the dataset ({reason}), so images can't be compared")
     figures = {"frames": frames, "worst_levels": worst, "where": where}
     if worst > 0:
-        text = f"{where} differs by up to {worst} of 255 levels between stock LeRobot and our reader: not the same image"
+        text = (
+            f"{where} differs by up to {worst} of 255 levels between stock LeRobot and our reader: not the same image"
+        )
         return Guard("decode", "warn", text, figures)
     return Guard("decode", "pass", f"{frames} images are equal, decoded by stock LeRobot and by us", figures)
 

@@ -1,14 +1,14 @@
 """What an encoder is, and how a SPEC such as ``dinov2-small`` or ``latents:FILE`` becomes one.
 
-Adding a kind is one line in :data:`KINDS`: a name, where its loader lives, and what its argument is. The loader is imported
-only when the SPEC asks for it, so that no encoder costs anything until it is used.
+Adding a kind is one line in :data:`KINDS`: a name, where its loader lives, and what its argument is. The loader is
+imported only when the SPEC asks for it, so that no encoder costs anything until it is used.
 """
 
 import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,11 @@ class Encoder(Protocol):
         fingerprint: Changes whenever the latents would: weights, preprocessing, seed. None: never cache its latents.
     """
 
-    spec: str
-    fingerprint: str | None
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str | None: ...
 
     def encode(self, views: Views) -> NDArray[np.floating] | NDArray[np.uint8]:
         """Latents (n, d) of n frames seen by every camera."""
@@ -60,8 +63,11 @@ class Inspectable(Protocol):
 class Stored(Protocol):
     """Latents that were made elsewhere: nothing is decoded or encoded."""
 
-    spec: str
-    made_s: float
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def made_s(self) -> float: ...
 
     def read(self, episode: NDArray[np.int64], frame: NDArray[np.int64]) -> NDArray[np.floating]:
         """Latents (n, d) of the frames asked for; raises UsageError when some are missing."""
@@ -72,10 +78,13 @@ class Stored(Protocol):
 class Fitted(Protocol):
     """Latents that are a map, fit on the training frames, of another encoder's latents."""
 
-    spec: str
-    base: Encoder
+    @property
+    def spec(self) -> str: ...
 
-    def reduce(self, latents: NDArray[np.generic], train: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
+    @property
+    def base(self) -> Encoder: ...
+
+    def reduce(self, latents: NDArray[Any], train: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
         """The base encoder's latents (n, p) mapped to (n, d), with only the rows ``train`` seen while fitting."""
         ...
 
@@ -154,7 +163,7 @@ def _loader(name: str, kind: Kind) -> Callable[[str, EncoderOptions], Encoder | 
         raise UsageError(f"encoder {name!r} isn't part of this so101walk; use one of the other kinds") from e
 
 
-def check_latents(spec: str, latents: NDArray[np.generic], rows: int, where: Callable[[int], str]) -> None:
+def check_latents(spec: str, latents: NDArray[Any], rows: int, where: Callable[[int], str]) -> None:
     """Refuse what isn't one finite vector a frame.
 
     Args:
@@ -173,4 +182,6 @@ def check_latents(spec: str, latents: NDArray[np.generic], rows: int, where: Cal
     bad = ~np.isfinite(latents).all(axis=1) if latents.dtype.kind == "f" else np.zeros(rows, bool)
     if bad.any():
         first = int(np.argmax(bad))
-        raise UsageError(f"encoder {spec} gave a value that isn't finite for {where(first)} ({bad.sum()} of {rows} frames)")
+        raise UsageError(
+            f"encoder {spec} gave a value that isn't finite for {where(first)} ({bad.sum()} of {rows} frames)"
+        )

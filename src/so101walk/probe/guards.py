@@ -65,7 +65,12 @@ def channels(encoder: Encoder, views: Views, cameras: tuple[str, ...]) -> Guard:
     if gray:
         text = f"the images of {' and '.join(gray)} are gray ({contrast[gray[0]]:.2f} of 255 levels between channels): "
         return Guard("channels", "warn", text + "one channel may have been stored thrice", figures)
-    deaf = [f"{name}: {c}" for name, s in share.items() for c, v in zip(("red", "green", "blue"), s, strict=True) if v < LEAST_SHARE]
+    deaf = [
+        f"{name}: {c}"
+        for name, s in share.items()
+        for c, v in zip(("red", "green", "blue"), s, strict=True)
+        if v < LEAST_SHARE
+    ]
     if deaf:
         text = f"the latent doesn't depend on {', '.join(deaf)}: the encoder is not fed three colour channels"
         return Guard("channels", "warn", text, figures)
@@ -114,10 +119,12 @@ def _input_fault(encoder: Inspectable, views: Views, names: list[str]) -> str | 
         for c, color in enumerate(("red", "green", "blue")):
             if across[c].max() > across[c, c] + 1e-3:
                 other = ("red", "green", "blue")[int(across[c].argmax())]
-                return f"the network's {color} input for {name} follows the image's {other}: channels are swapped or repeated"
+                return (
+                    f"the network's {color} input for {name} follows the image's {other}: swapped or repeated channels"
+                )
         for i, j in ((0, 1), (1, 2), (0, 2)):
             if (1 - of_fed[i, j]) < 0.3 * (1 - of_image[i, j]) - 1e-4:
-                return f"two of the network's colour inputs for {name} are alike where the image's aren't: one channel is repeated"
+                return f"two of the network's colour inputs for {name} are alike, the image's aren't: a channel is repeated"
     return None
 
 
@@ -132,7 +139,12 @@ def _correlation(a: Floats, b: Floats) -> Floats:
 
 
 def alignment(
-    latents: NDArray[np.generic], samples: Samples, split: Split, alpha: Floats, moving: list[int], rng: np.random.Generator
+    latents: NDArray[Any],
+    samples: Samples,
+    split: Split,
+    alpha: Floats,
+    moving: list[int],
+    rng: np.random.Generator,
 ) -> Guard:
     """Is R^2 highest with joints and images taken at the same frame?
 
@@ -160,8 +172,8 @@ def alignment(
     m = len(moving)
     targets = np.zeros((len(samples.rows), m * len(shifts)))
     rows = np.flatnonzero(inner)
-    for k, shift in enumerate(shifts):
-        targets[rows, k * m : (k + 1) * m] = samples.state[samples.rows[rows] + shift][:, moving]
+    for k, offset in enumerate(shifts):
+        targets[rows, k * m : (k + 1) * m] = samples.state[samples.rows[rows] + offset][:, moving]
     readout = solve(latents, targets, train, np.tile(alpha[moving], len(shifts)))
     predicted = readout.predict(latents, val)
     curve = plain_r2(targets[val], predicted).reshape(len(shifts), m).mean(axis=1)
@@ -185,7 +197,8 @@ def alignment(
     if best != reach and sure:
         shift = int(shifts[best])
         meaning = "joints are stamped late against images" if shift > 0 else "images lag behind the joints"
-        text = f"R^2 peaks at a shift of {shift:+d} frames ({figures['peak_ms']:+.0f} ms), higher by {gain.value:.3f}: {meaning}"
+        at = f"{shift:+d} frames ({figures['peak_ms']:+.0f} ms)"
+        text = f"R^2 peaks at a shift of {at}, higher by {gain.value:.3f}: {meaning}"
         return Guard("alignment", "warn", text, figures)
     if best != reach:
         text = f"R^2 peaks at {shifts[best]:+d} frames, but by no more than chance ({gain.value:.4f})"
@@ -205,8 +218,8 @@ def _vertex(curve: Floats, best: int) -> float:
 def leak(samples: Samples, split: Split, shuffled_r2: Floats) -> Guard:
     """Is the training data kept out of the score?
 
-    No episode may be on both sides, nor be a copy of one on the other side; and a readout of joints that were shuffled among
-    all frames must score at or below zero.
+    No episode may be on both sides, nor be a copy of one on the other side; and a readout of joints that were
+    shuffled among all frames must score at or below zero.
 
     Args:
         samples: The rows.
@@ -221,7 +234,9 @@ def leak(samples: Samples, split: Split, shuffled_r2: Floats) -> Guard:
         return Guard("leak", "warn", f"episodes {shared} are both fit on and scored", figures)
     copies = _copies(samples, split)
     if copies:
-        text = f"held-out episode {copies[0][1]} has the joints of training episode {copies[0][0]}: {len(copies)} copies"
+        text = (
+            f"held-out episode {copies[0][1]} has the joints of training episode {copies[0][0]}: {len(copies)} copies"
+        )
         return Guard("leak", "warn", text, {**figures, "copies": copies})
     if score - chance > 0.0 and score > 1e-3:
         text = f"a readout of shuffled joints scores {score:.3f}, above zero: training frames leak into the score"
@@ -240,8 +255,8 @@ def _copies(samples: Samples, split: Split) -> list[tuple[int, int]]:
 def coverage(samples: Samples, split: Split) -> Guard:
     """Does every joint move in the held-out episodes? The R^2 of one that hardly does means little.
 
-    Named is a joint whose standard deviation there is below 1 unit (a degree: about the arm's backlash, field.md) where the
-    unit is known, or below a tenth of that in training.
+    Named is a joint whose standard deviation there is below 1 unit (a degree: about the arm's backlash, field.md)
+    where the unit is known, or below a tenth of that in training.
     """
     train = samples.q[samples.in_episodes(split.train)]
     held = samples.q[samples.in_episodes(split.val)]
@@ -257,6 +272,7 @@ def coverage(samples: Samples, split: Split) -> Guard:
         "still": still,
     }
     if still:
-        text = f"{', '.join(still)} hardly move{'s' if len(still) == 1 else ''} in the held-out episodes: that R^2 means little"
+        move = "moves" if len(still) == 1 else "move"
+        text = f"{', '.join(still)} hardly {move} in the held-out episodes: that R^2 means little"
         return Guard("coverage", "warn", text, figures)
     return Guard("coverage", "pass", "every joint moves in the held-out episodes", figures)

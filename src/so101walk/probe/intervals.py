@@ -75,7 +75,9 @@ class EpisodeSums:
             episode_index: Episode of each row. Shape (n,).
         """
         episodes, place = np.unique(episode_index, return_inverse=True)
-        center = y.mean(axis=0)  # R^2 doesn't change under a shift, and sums of squares about the mean keep their digits
+        center = y.mean(
+            axis=0
+        )  # R^2 doesn't change under a shift, and sums of squares about the mean keep their digits
 
         def total(values: Floats) -> Floats:
             out = np.zeros((len(episodes), values.shape[1]))

@@ -1,7 +1,7 @@
 """Latents of every frame, made in one streaming pass and kept in a cache by content.
 
-The key of an entry is a digest of the dataset's files, the cameras, the stride and the encoder's fingerprint, so a changed
-image, weight or preprocessing is another entry. Entries are written beside their place and renamed into it.
+The key of an entry is a digest of the dataset's files, the cameras, the stride and the encoder's fingerprint, so a
+changed image, weight or preprocessing is another entry. Entries are written beside their place and renamed into it.
 """
 
 import hashlib
@@ -134,7 +134,9 @@ def extract(
                 if progress is not None:
                     progress(frames.part.stop, len(samples.rows))
         except OSError as e:
-            raise So101WalkError(f"{folder}: no room for the latents ({e.strerror}); set XDG_CACHE_HOME to a larger disk") from e
+            raise So101WalkError(
+                f"{folder}: no room for the latents ({e.strerror}); set XDG_CACHE_HOME to a larger disk"
+            ) from e
         finally:
             for job in todo:
                 job.close(len(samples.rows))
@@ -181,8 +183,8 @@ class _Job:
             self.array = np.lib.format.open_memmap(self.partial, mode="w+", dtype=kind, shape=shape)
         if latents.shape[1] != self.array.shape[1]:
             raise UsageError(
-                f"encoder {self.encoder.spec} gave {latents.shape[1]} values a frame from {samples.where(frames.start)} on, "
-                f"{self.array.shape[1]} before"
+                f"encoder {self.encoder.spec} gave {latents.shape[1]} values a frame from "
+                f"{samples.where(frames.start)} on, {self.array.shape[1]} before"
             )
         self.array[frames.part] = latents
         self.done = frames.part.stop
@@ -194,7 +196,9 @@ class _Job:
         if self.done == rows and self.array is not None and self.keep:
             self.array.flush()  # type: ignore[attr-defined]
             os.replace(self.partial, self.path)
-            _write_json(self.path.with_suffix(".json"), {"spec": self.encoder.spec, "rows": rows, "made_s": self.made_s})
+            _write_json(
+                self.path.with_suffix(".json"), {"spec": self.encoder.spec, "rows": rows, "made_s": self.made_s}
+            )
         else:
             self.partial.unlink()  # the mapping stays readable for as long as this process needs it
 
@@ -232,7 +236,9 @@ def _usable(folder: Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as e:
-        raise So101WalkError(f"{folder} can't be written ({e.strerror}); set XDG_CACHE_HOME to a folder that can") from e
+        raise So101WalkError(
+            f"{folder} can't be written ({e.strerror}); set XDG_CACHE_HOME to a folder that can"
+        ) from e
 
 
 def _refuse_full_disk(folder: Path, need: int) -> None:

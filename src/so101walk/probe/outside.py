@@ -23,8 +23,8 @@ ARRAYS = ("latents", "episode_index", "frame_index")
 class PythonEncoder:
     """A callable: frames uint8 (n, cameras, H, W, 3) in, latents (n, d) out.
 
-    Its latents are cached only when it has an attribute ``fingerprint`` (a text that changes with its weights): a file of
-    weights that it reads can't be seen from here, and a stale latent would be a wrong measurement.
+    Its latents are cached only when it has an attribute ``fingerprint`` (a text that changes with its weights): a
+    file of weights that it reads can't be seen from here, and a stale latent would be a wrong measurement.
     """
 
     spec: str
@@ -95,14 +95,15 @@ class StoredLatents:
         if missing:
             first = missing[0]
             raise UsageError(
-                f"{self.path} misses {len(missing)} of {len(rows)} frames, the first of them episode {episode[first]} frame "
-                f"{frame[first]}; encode every frame, or probe with the --stride it was made with"
+                f"{self.path} misses {len(missing)} of {len(rows)} frames, the first of them episode {episode[first]} "
+                f"frame {frame[first]}; encode every frame, or probe with the --stride it was made with"
             )
         return self.latents[np.array(rows, dtype=np.int64)]
 
 
 def load_latents(argument: str, options: EncoderOptions) -> StoredLatents:
-    """``latents:FILE``: .npz or .h5 with the arrays ``latents``, ``episode_index``, ``frame_index``, or .parquet with such columns."""
+    """``latents:FILE``: .npz or .h5 with the arrays ``latents``, ``episode_index``, ``frame_index``, or .parquet with
+    such columns."""
     path = Path(argument)
     if not path.is_file():
         raise UsageError(f"encoder latents:{argument}: there is no such file")

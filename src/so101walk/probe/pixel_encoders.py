@@ -1,6 +1,7 @@
 """Encoders that know nothing: pixels made small, their principal components, a CNN that was never trained.
 
-They are the references beside every probe: a latent that reads no better than these has learned nothing about the joints.
+They are the references beside every probe: a latent that reads no better than these has learned nothing about the
+joints.
 """
 
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class Pca:
         """``pca:SIZE``."""
         return f"pca:{self.size}"
 
-    def reduce(self, latents: NDArray[np.generic], train: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
+    def reduce(self, latents: NDArray[Any], train: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
         """Scores (n, size) on the leading components of the training rows; fewer where those span fewer."""
         rows = train[np.linspace(0, len(train) - 1, min(PCA_ROWS, len(train))).astype(np.int64)]
         sample = latents[rows].astype(np.float32)
@@ -124,7 +125,9 @@ def _random_network(side: int, size: int, seed: int) -> Any:
     generator = torch.Generator().manual_seed(seed)
     flat = 64 * (side // 8) ** 2
     network = nn.Sequential(
-        nn.Conv2d(3, 32, 5, 2, 2), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(), nn.Conv2d(64, 64, 3, 2, 1), nn.ReLU(),
+        nn.Conv2d(3, 32, 5, 2, 2), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(),
+        nn.Conv2d(64, 64, 3, 2, 1), nn.ReLU(),
         nn.Flatten(), nn.Linear(flat, size),
     )  # fmt: skip
     for layer in network:
@@ -132,7 +135,7 @@ def _random_network(side: int, size: int, seed: int) -> Any:
             fan_in = layer.weight[0].numel()
             with torch.no_grad():  # He et al. 2015
                 layer.weight.copy_(torch.randn(layer.weight.shape, generator=generator) * (2.0 / fan_in) ** 0.5)
-                nn.init.zeros_(layer.bias)
+                layer.bias.zero_()  # type: ignore[union-attr]
     return network.eval().requires_grad_(False)
 
 

@@ -112,7 +112,9 @@ class NetworkEncoder:
         import torch
 
         with torch.inference_mode():
-            parts = [self._forward(self._network, self._preprocess(v, self._device)).float().cpu().numpy() for v in views]
+            parts = [
+                self._forward(self._network, self._preprocess(v, self._device)).float().cpu().numpy() for v in views
+            ]
         return np.concatenate(parts, axis=1)
 
     def inputs(self, view: NDArray[np.uint8]) -> NDArray[np.floating]:
@@ -165,7 +167,8 @@ def load_dinov2_small(argument: str, options: EncoderOptions) -> NetworkEncoder:
 
 
 def load_hf(argument: str, options: EncoderOptions) -> NetworkEncoder:
-    """Any vision model of transformers by its hub name or local folder; latent: its pooled output, else the CLS token."""
+    """Any vision model of transformers by its hub name or local folder; latent: its pooled output, else the CLS
+    token."""
     return _transformers(f"hf:{argument}", argument, options)
 
 
@@ -199,12 +202,14 @@ def _image_settings(name: str) -> Preprocess:
     settings, _ = BaseImageProcessor.get_image_processor_dict(name, local_files_only=True)
     size = settings.get("crop_size") if settings.get("do_center_crop") else settings.get("size")
     if isinstance(size, dict):
-        edge = size.get("shortest_edge", 224)
-        shape = (int(size.get("height", edge)), int(size.get("width", edge)))
+        edge = size.get("shortest_edge") or 224
+        shape = (int(size.get("height") or edge), int(size.get("width") or edge))
     else:
         shape = (int(size or 224),) * 2
     if settings.get("do_normalize", True):
-        return Preprocess(shape, tuple(settings.get("image_mean", _IMAGENET[0])), tuple(settings.get("image_std", _IMAGENET[1])))
+        return Preprocess(
+            shape, tuple(settings.get("image_mean", _IMAGENET[0])), tuple(settings.get("image_std", _IMAGENET[1]))
+        )
     return Preprocess(shape)
 
 
@@ -213,7 +218,8 @@ _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 def load_timm(argument: str, options: EncoderOptions) -> NetworkEncoder:
-    """``timm:NAME`` from the local hub cache, or ``timm:NAME@FILE`` with weights from a file; latent: pooled features."""
+    """``timm:NAME`` from the local hub cache, or ``timm:NAME@FILE`` with weights from a file; latent: pooled
+    features."""
     import timm
 
     name, _, checkpoint = argument.partition("@")
@@ -229,8 +235,8 @@ def load_timm(argument: str, options: EncoderOptions) -> NetworkEncoder:
     except Exception as e:
         reason = (str(e) or type(e).__name__).splitlines()[0][:120]
         raise UsageError(
-            f"encoder timm:{argument}: the weights can't be loaded from the local cache ({reason}). Fetch them once where "
-            f"there is a network: python -c \"import timm; timm.create_model('{name}', pretrained=True)\""
+            f"encoder timm:{argument}: the weights can't be loaded from the local cache ({reason}). Fetch them once "
+            f"where there is a network: python -c \"import timm; timm.create_model('{name}', pretrained=True)\""
         ) from e
     finally:
         if offline is None:
@@ -260,5 +266,7 @@ def load_torchscript(argument: str, options: EncoderOptions) -> NetworkEncoder:
         return out if isinstance(out, torch.Tensor) else out[0]
 
     encoder = NetworkEncoder(f"torchscript:{argument}", network, forward, Preprocess(None), options.device)
-    encoder.fingerprint += hashlib.sha256(Path(argument).read_bytes()).hexdigest()  # the code counts, not only the weights
+    encoder.fingerprint += hashlib.sha256(
+        Path(argument).read_bytes()
+    ).hexdigest()  # the code counts, not only the weights
     return encoder

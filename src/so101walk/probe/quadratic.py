@@ -1,6 +1,7 @@
 """A quadratic probe: tells joints that aren't in the latent from joints that are, but not linearly."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ class Quadratic:
 
 def quadratic_predictions(
     linear: Readout,
-    latents: NDArray[np.generic],
+    latents: NDArray[Any],
     y: NDArray[np.float64],
     train: NDArray[np.int64],
     val: NDArray[np.int64],
@@ -43,10 +44,13 @@ def quadratic_predictions(
     directions = linear.components[:, :LINEAR_WIDTH]
     k = min(QUADRATIC_WIDTH, directions.shape[1])
     first, second = np.triu_indices(k)
+    train_scores = linear.project(latents[train], directions[:, :k])
+    low, high = train_scores.min(axis=0), train_scores.max(axis=0)
     features = np.empty((len(latents), directions.shape[1] + len(first)), np.float32)
     for start in range(0, len(latents), 4096):
         part = slice(start, start + 4096)
         scores = linear.project(latents[part], directions)
         features[part, : directions.shape[1]] = scores
-        features[part, directions.shape[1] :] = scores[:, first] * scores[:, second]
+        bounded = scores[:, :k].clip(low, high)  # a product explodes where a direction leaves its training range
+        features[part, directions.shape[1] :] = bounded[:, first] * bounded[:, second]
     return Quadratic(fit(features, y, train, folds).predict(features, val), k)

@@ -39,9 +39,20 @@ def to_json(result: ProbeResult) -> dict[str, Any]:
                 "fps": samples.fps,
                 "stride": samples.stride,
             },
-            "encoder": {"spec": result.spec, "width": latents.width, "made": made, "made_s": latents.made_s, "cached": latents.cached},
+            "encoder": {
+                "spec": result.spec,
+                "width": latents.width,
+                "made": made,
+                "made_s": latents.made_s,
+                "cached": latents.cached,
+            },
             "cameras": list(result.cameras),
-            "split": {"train": list(split.train), "val": list(split.val), "seed": result.options.seed, "val_frames": len(result.val)},
+            "split": {
+                "train": list(split.train),
+                "val": list(split.val),
+                "seed": result.options.seed,
+                "val_frames": len(result.val),
+            },
             "alpha": dict(zip(samples.joints, result.alpha.tolist(), strict=True)),
             "within_share": extra["within_share"],
             "reverse_r2": extra["reverse_r2"],
@@ -125,7 +136,8 @@ def read_run(name_or_path: str) -> dict[str, Any]:
     """The figures of a run: a folder with ``probe.json``, such a file, or ``study:w1`` and ``study:w2``.
 
     ``mean_r2`` and ``anisotropy`` are computed from ``r2`` where the file doesn't state them; ``rank_top1`` (with
-    ``intervals.rank_top1``) is taken from ``rank.json`` in the same folder if there is one. ``name`` is what to call it.
+    ``intervals.rank_top1``) is taken from ``rank.json`` in the same folder if there is one. ``name`` is what to call
+    it.
 
     Raises:
         UsageError: There is no such run, or it isn't one.
@@ -134,12 +146,16 @@ def read_run(name_or_path: str) -> dict[str, Any]:
         known = json.loads((files("so101walk.probe") / "shipped" / "study.json").read_text())
         name = name_or_path.removeprefix(STUDY)
         if name not in known:
-            raise UsageError(f"no run {name_or_path!r} in the study; {nearest(name_or_path, [STUDY + k for k in known])}")
+            raise UsageError(
+                f"no run {name_or_path!r} in the study; {nearest(name_or_path, [STUDY + k for k in known])}"
+            )
         return _complete(known[name], name_or_path)
     path = Path(name_or_path)
     path = path / "probe.json" if path.is_dir() else path
     if not path.is_file():
-        raise UsageError(f"{name_or_path} is not a run: there is no {path}; `so101walk probe DATASET --out {name_or_path}` makes one")
+        raise UsageError(
+            f"{name_or_path} is not a run: there is no {path}; `so101walk probe DATASET --out {name_or_path}` makes one"
+        )
     run = _read(path)
     rank = path.parent / "rank.json"
     if rank.is_file():

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 TURNS_FAR_DEG = 120.0
-"""A joint that covers more than this is also scored by its sine and cosine: over a small range these are as good as linear."""
+"""A joint that covers more than this is also scored by its sine and cosine: over a small range these are as good as
+linear."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Recovery:
         r2: R^2 of each; NaN for a joint that doesn't move in the held-out episodes.
         mean: Mean over the joints that move.
         anisotropy: Best minus worst among them.
-        within: R^2 of each joint about its mean in each episode: what is read beyond telling the episodes apart. Shape (m,).
+        within: R^2 of each joint about its mean in each episode: what is read beyond telling the episodes apart.
+            Shape (m,).
         sums: What the intervals are made from.
     """
 
@@ -74,13 +77,20 @@ def recovery(
 def from_sums(joints: Sequence[str], sums: EpisodeSums, within: Floats, rng: np.random.Generator) -> Recovery:
     """As :func:`recovery`, from the sums of an earlier run."""
     moving = [j for j in range(len(joints)) if np.isfinite(sums.r2()[0][0, j])]
-    each = tuple(intervals.estimate(sums, intervals.of_joint(j), rng) for j in range(len(joints)))
+    each = tuple(_capped(intervals.estimate(sums, intervals.of_joint(j), rng), high=1.0) for j in range(len(joints)))
     if not moving:
         none = Interval(float("nan"), None, None)
         return Recovery(tuple(joints), each, none, none, within, sums)
-    mean = intervals.estimate(sums, intervals.mean(moving), rng)
-    spread = intervals.estimate(sums, intervals.anisotropy(moving), rng)
+    mean = _capped(intervals.estimate(sums, intervals.mean(moving), rng), high=1.0)
+    spread = _capped(intervals.estimate(sums, intervals.anisotropy(moving), rng), low=0.0)
     return Recovery(tuple(joints), each, mean, spread, within, sums)
+
+
+def _capped(figure: Interval, low: float = -np.inf, high: float = np.inf) -> Interval:
+    """The interval cut to the values that the figure can take."""
+    if figure.low is None or figure.high is None:
+        return figure
+    return Interval(figure.value, max(figure.low, low), min(figure.high, high))
 
 
 def within_r2(y: Floats, predicted: Floats, episode_index: NDArray[np.int64]) -> Floats:
@@ -105,7 +115,7 @@ def within_share(y: Floats, episode_index: NDArray[np.int64]) -> Floats:
 
 
 def reverse_r2(
-    y: Floats, latents: NDArray[np.generic], train: NDArray[np.int64], val: NDArray[np.int64], folds: NDArray[np.int64]
+    y: Floats, latents: NDArray[Any], train: NDArray[np.int64], val: NDArray[np.int64], folds: NDArray[np.int64]
 ) -> float:
     """R^2 from joints to latent on held-out frames: how much of the latent's variance the joints explain linearly.
 
@@ -132,22 +142,25 @@ def plain_r2(y: Floats, predicted: Floats) -> Floats:
     """R^2 of each target (m,), NaN where it doesn't vary."""
     spread = ((y - y.mean(axis=0)) ** 2).sum(axis=0)
     floor = 1e-12 * (y**2).sum(axis=0)
-    return np.where(spread > floor, 1.0 - ((y - predicted) ** 2).sum(axis=0) / np.where(spread > floor, spread, 1.0), np.nan)
+    return np.where(
+        spread > floor, 1.0 - ((y - predicted) ** 2).sum(axis=0) / np.where(spread > floor, spread, 1.0), np.nan
+    )
 
 
 def orthogonality_error(
     readout: Readout,
-    latents: NDArray[np.generic],
+    latents: NDArray[Any],
     y: Floats,
     train: NDArray[np.int64],
     val: NDArray[np.int64],
     moving: list[int],
 ) -> float:
-    """How far the whitened readout is from a rotation of the whitened joints, on held-out frames (orthogonal Procrustes).
+    """How far the whitened readout is from a rotation of the whitened joints, on held-out frames (orthogonal
+    Procrustes).
 
     Readout h and joints z are whitened by their training means and covariances, Q = argmin over orthogonal matrices of
-    E||h - z Q||^2 on the training frames (Schoenemann 1966), and the held-out E||h - z Q||^2 / m is told: 0 for a latent that
-    holds the joints up to a rotation, about 2 for one that holds nothing.
+    E||h - z Q||^2 on the training frames (Schoenemann 1966), and the held-out E||h - z Q||^2 / m is told: 0 for a
+    latent that holds the joints up to a rotation, about 2 for one that holds nothing.
 
     Args:
         readout: Fitted on the training frames.

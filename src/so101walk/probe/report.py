@@ -2,6 +2,7 @@
 
 import base64
 from html import escape
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,42 +18,18 @@ __all__ = ["report_html", "worst_frames"]
 
 SCATTER_POINTS = 700
 WORST = 8
-THUMB_PX = 176
-
-STYLE = """
-:root { --ink: #1d2733; --soft: #64748b; --line: #dde4ec; --paper: #ffffff; --blue: #2563a8; --warm: #c2571a; --good: #1a7f4b; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #f3f6f9; color: var(--ink); font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 28px 20px 60px; }
-h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 17px; margin: 0 0 10px; }
-p.lead { margin: 0 0 18px; color: var(--soft); }
-section { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 18px 20px; margin: 0 0 16px; }
-section > p { margin: 0 0 10px; color: var(--soft); }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 12px; margin: 0 0 16px; }
-.card { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
-.card b { display: block; font-size: 26px; font-weight: 600; font-variant-numeric: tabular-nums; } .card span { color: var(--soft); font-size: 13px; }
-.row { display: flex; flex-wrap: wrap; gap: 8px 14px; } svg { max-width: 100%; height: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; } th { text-align: left; color: var(--soft); font-weight: 500; }
-th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; } tr:last-child td { border-bottom: 0; }
-.chip { display: inline-block; padding: 0 8px; border-radius: 9px; font-size: 12px; color: #fff; background: var(--soft); }
-.pass { background: var(--good); } .warn, .fail { background: var(--warm); }
-figure { margin: 0; width: 372px; } figure img { width: 176px; border-radius: 4px; margin: 0 6px 0 0; background: #e8edf2; }
-figcaption { font-size: 12.5px; color: var(--soft); margin: 2px 0 12px; } figcaption b { color: var(--warm); font-weight: 600; }
-svg text { font: 11px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); } svg .title { font-size: 12.5px; font-weight: 600; }
-svg .tick { fill: var(--soft); font-size: 10px; } svg .middle { text-anchor: middle; } svg .end { text-anchor: end; }
-svg .grid { stroke: var(--line); } svg .line { fill: none; stroke: var(--blue); stroke-width: 2; } svg .zero { stroke: var(--warm); stroke-dasharray: 4 3; fill: none; }
-svg .diagonal { fill: none; stroke: var(--soft); stroke-dasharray: 4 3; } svg .dot { fill: var(--blue); fill-opacity: .45; }
-svg .bar { fill: #9cc0e4; } svg .between { fill: #f0b48c; } svg .span { stroke: var(--ink); stroke-width: 1.6; }
-svg .ref0 { fill: #8a94a3; } svg .ref1 { fill: #d99a2b; } svg .ref2 { fill: #7a5bb5; } svg .ref3 { fill: #1a7f4b; }
-"""
+THUMB_PX = 232
+WIDE_PX = 990
 
 
 def report_html(result: ProbeResult) -> str:
     """The whole page."""
-    samples, split = result.samples, result.split
+    split, step = result.split, result.samples.stride
+    stride = f", every {step}. of the video" if step > 1 else ""
+    views = " and ".join(c.rsplit(".", 1)[-1] for c in result.cameras)
     lead = (
         f"{result.dataset.root.name}: {len(split.train)} episodes to fit on, {len(split.val)} held out "
-        f"({len(result.val)} frames), {' and '.join(c.rsplit('.', 1)[-1] for c in result.cameras)}, {result.latents.width} values a frame"
+        f"({len(result.val)} frames{stride}), {views}, {result.latents.width} values a frame"
     )
     parts = [
         f"<h1>Probe of {escape(result.spec)}</h1><p class=lead>{escape(lead)}</p>",
@@ -66,23 +43,30 @@ def report_html(result: ProbeResult) -> str:
             f"<div class=row>{''.join(_scatters(result))}</div>",
         ),
         _section(
-            "Joints shifted against images", "R² if the joints were those of a frame earlier or later. The peak should be at 0.", chart
+            "Joints shifted against images",
+            "R² if the joints were those of a frame earlier or later. The peak should be at 0.",
+            chart,
         )
         if (chart := _shift_chart(result.guards))
         else "",
         _section(
             "How much each joint moves",
-            "Standard deviation in the held-out episodes; blue is the share within episodes, orange between their means.",
+            "Standard deviation in held-out episodes; blue is the share within episodes, orange between their means.",
             _variance_chart(result),
         ),
-        _section("Worst frames", "Held-out frames whose joints are furthest from the readout, in standard deviations.", _worst(result)),
+        _section(
+            "Worst frames",
+            "Held-out frames whose joints are furthest from the readout, in standard deviations.",
+            _worst(result),
+        ),
         _section("Other measures", "", _others(result)),
     ]
     title = escape(f"Probe of {result.spec} on {result.dataset.root.name}")
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     icon = '<link rel="icon" href="data:,">'
-    fps = f"{samples.fps} frames a second, every {samples.stride}." if samples.stride > 1 else ""
-    return f"<!doctype html><html lang=en><head>{head}{icon}<style>{STYLE}</style></head><body><main>{''.join(parts)}<p class=lead>{fps}</p></main></body></html>\n"
+    style = (files("so101walk.probe") / "shipped" / "report.css").read_text()
+    body = f"<body><main>{''.join(parts)}</main></body>"
+    return f"<!doctype html><html lang=en><head>{head}{icon}<style>{style}</style></head>{body}</html>\n"
 
 
 def _section(title: str, words: str, body: str) -> str:
@@ -99,15 +83,24 @@ def _cards(result: ProbeResult) -> str:
         ("joints to latent, R²", f"{result.extra['reverse_r2']:.3f}", "how much of the latent the joints explain"),
         ("checks", f"{sum(g.status == 'pass' for g in result.guards)} of {len(result.guards)}", checks),
     ]
-    return f"<div class=cards>{''.join(f'<div class=card><span>{a}</span><b>{b}</b><span>{escape(c)}</span></div>' for a, b, c in cards)}</div>"
+    told_as = "".join(f"<div class=card><span>{a}</span><b>{b}</b><span>{escape(c)}</span></div>" for a, b, c in cards)
+    return f"<div class=cards>{told_as}</div>"
 
 
 def _between(figure: Interval) -> str:
-    return "no interval: too few episodes" if figure.low is None else f"95 % of episodes: {figure.low:.3f} to {figure.high:.3f}"
+    return (
+        "no interval: too few episodes"
+        if figure.low is None
+        else f"95 % of episodes: {figure.low:.3f} to {figure.high:.3f}"
+    )
 
 
 def _r2_words(result: ProbeResult) -> str:
-    whiskers = "Bars: linear readout, with the 95 % interval over episodes. " if result.linear.mean.low is not None else "Bars: linear readout. "
+    whiskers = (
+        "Bars: linear readout, with the 95 % interval over episodes. "
+        if result.linear.mean.low is not None
+        else "Bars: linear readout. "
+    )
     return whiskers + ("Dots: references on the same frames." if result.references else "")
 
 
@@ -117,9 +110,10 @@ def _r2_chart(result: ProbeResult) -> str:
     references = {name: [*r.r2, r.mean] for name, r in result.references.items() if name != "mean"}
     shown = [i.value for figures in references.values() for i in figures] + [i.value for _, i in rows]
     low = min(0.0, *(max(v, -0.5) for v in shown if np.isfinite(v)))
-    plot = Plot((low - 0.02 * (low < 0), 1.0), (len(rows) - 0.4, -0.6), 660, 40 + 34 * len(rows), margins=(110, 8, 90, 34))
-    plot.axes("R²", x_ticks=[t for t in (-0.5, -0.25, 0, 0.2, 0.4, 0.6, 0.8, 1.0) if t >= low - 0.02])
-    plot = _without_row_ticks(plot)
+    plot = Plot(
+        (low - 0.02 * (low < 0), 1.0), (len(rows) - 0.4, -0.6), WIDE_PX, 40 + 34 * len(rows), margins=(110, 8, 90, 34)
+    )
+    plot.axes("R²", x_ticks=[t for t in (-0.5, -0.25, 0, 0.2, 0.4, 0.6, 0.8, 1.0) if t >= low - 0.02], y_ticks=[])
     for k, (name, figure) in enumerate(rows):
         plot.text(102, k, name.replace("_", " "))
         if not np.isfinite(figure.value):
@@ -128,36 +122,35 @@ def _r2_chart(result: ProbeResult) -> str:
         plot.bar(0.0, max(figure.value, low), k, 15)
         if figure.low is not None and figure.high is not None:
             plot.span(figure.low, figure.high, k)
-        plot.text(652, k, f"{figure.value:.3f}")
+        plot.text(WIDE_PX - 8, k, f"{figure.value:.3f}")
         for r, (reference, figures) in enumerate(references.items()):
             if np.isfinite(figures[k].value):
                 plot.dots([(figures[k].value, k)], f"ref{r % 4}", 3.6, f"{reference}: {figures[k].value:.3f}")
     legend = "".join(
-        f'<span style="margin-right:16px"><svg width=12 height=12 viewBox="0 0 12 12" aria-hidden="true"><circle cx=6 cy=6 r=4 class="ref{r % 4}"/></svg> {escape(name)}</span>'
+        f'<span class=key><svg width=12 height=12 viewBox="0 0 12 12" aria-hidden="true">'
+        f'<circle cx=6 cy=6 r=4 class="ref{r % 4}"/></svg> {escape(name)}</span>'
         for r, name in enumerate(references)
     )
     return plot.svg("R squared of each joint with its interval") + f"<div>{legend}</div>"
 
 
-def _without_row_ticks(plot: Plot) -> Plot:
-    return plot
-
-
 def _verdicts(verdicts: tuple[Judgement, ...]) -> str:
     rows = "".join(
         f"<tr><td>{escape(v.bar.id)}</td><td>{escape(v.bar.metric)} {escape(v.bar.op)} {v.bar.value:g}</td>"
-        f"<td>{'-' if v.found is None else f'{v.found:.3f}'}</td><td>{_chip(v.verdict)}</td><td>{escape(v.note or v.bar.why)}</td></tr>"
+        f"<td>{'-' if v.found is None else f'{v.found:.3f}'}</td><td>{_chip(v.verdict, v.words)}</td>"
+        f"<td>{escape(v.note or v.bar.why)}</td></tr>"
         for v in verdicts
     )
     return f"<table><tr><th>bar</th><th>states</th><th>found</th><th>verdict</th><th></th></tr>{rows}</table>"
 
 
-def _chip(word: str) -> str:
-    return f'<span class="chip {word}">{word}</span>'
+def _chip(word: str, words: str = "") -> str:
+    return f'<span class="chip {word}">{escape(words or word)}</span>'
 
 
 def _guard_table(guards: tuple[Guard, ...]) -> str:
-    return f"<table>{''.join(f'<tr><td>{_chip(g.status)}</td><td>{g.name}</td><td>{escape(g.message)}</td></tr>' for g in guards)}</table>"
+    rows = (f"<tr><td>{_chip(g.status)}</td><td>{g.name}</td><td>{escape(g.message)}</td></tr>" for g in guards)
+    return f"<table>{''.join(rows)}</table>"
 
 
 def _scatters(result: ProbeResult) -> list[str]:
@@ -170,8 +163,10 @@ def _scatters(result: ProbeResult) -> list[str]:
         room = 0.08 * (high - low) + 1e-9
         ends = (low - room, high + room)
         r2 = result.linear.r2[j].value
-        words = f"{name.replace('_', ' ')}  R² {r2:.3f}" if np.isfinite(r2) else f"{name.replace('_', ' ')}  does not move"
-        plot = Plot(ends, ends, 325, 250, words).axes(f"true {samples.units[j]}", "predicted")
+        words = (
+            f"{name.replace('_', ' ')}  R² {r2:.3f}" if np.isfinite(r2) else f"{name.replace('_', ' ')}  does not move"
+        )
+        plot = Plot(ends, ends, 322, 250, words).axes(f"true {samples.units[j]}", "predicted")
         plot.line([(ends[0], ends[0]), (ends[1], ends[1])], "diagonal")
         plot.dots(zip(true[some, j], predicted[some, j], strict=True))
         charts.append(plot.svg(f"predicted against true {name}"))
@@ -184,7 +179,7 @@ def _shift_chart(guards: tuple[Guard, ...]) -> str:
         return ""
     shifts, curve = found.figures["shifts"], found.figures["curve"]
     low = max(min(curve), max(curve) - 1.5)
-    plot = Plot((shifts[0], shifts[-1]), (low, max(curve) + 0.02), 660, 230)
+    plot = Plot((shifts[0], shifts[-1]), (low, max(curve) + 0.02), WIDE_PX, 240)
     plot.axes("shift of joints against images [frames]", "mean R²", [s for s in shifts if s % 2 == 0])
     plot.line([(0, low), (0, max(curve) + 0.02)], "zero")
     points = [(s, max(c, low)) for s, c in zip(shifts, curve, strict=True)]
@@ -194,15 +189,22 @@ def _shift_chart(guards: tuple[Guard, ...]) -> str:
 def _variance_chart(result: ProbeResult) -> str:
     samples = result.samples
     spread = samples.q[result.val].std(axis=0)
-    plot = Plot((0.0, float(spread.max()) * 1.05 + 1e-9), (len(spread) - 0.4, -0.6), 660, 40 + 28 * len(spread), margins=(110, 8, 90, 34))
-    plot.axes("standard deviation [degrees, % of the gripper]" if samples.units[0] else "standard deviation")
+    plot = Plot(
+        (0.0, float(spread.max()) * 1.05 + 1e-9),
+        (len(spread) - 0.4, -0.6),
+        WIDE_PX,
+        40 + 28 * len(spread),
+        margins=(110, 8, 90, 34),
+    )
+    unit = " [degrees, % of the gripper]" if samples.units[0] else ""
+    plot.axes(f"standard deviation{unit}", y_ticks=[])
     for j, name in enumerate(samples.joints):
         share = result.extra["within_share"][name]
         share = share if np.isfinite(share) else 0.0
         plot.text(102, j, name.replace("_", " "))
         plot.bar(0.0, float(spread[j] * share), j, 13)
         plot.bar(float(spread[j] * share), float(spread[j]), j, 13, "between")
-        plot.text(652, j, f"{spread[j]:.1f} {samples.units[j]}")
+        plot.text(WIDE_PX - 8, j, f"{spread[j]:.1f} {samples.units[j]}")
     return plot.svg("standard deviation of each joint")
 
 
@@ -215,7 +217,11 @@ def worst_frames(result: ProbeResult, count: int = WORST) -> NDArray[np.int64]:
     true = samples.q[result.val]
     spread = true.std(axis=0)
     moving = np.isfinite([i.value for i in result.linear.r2])
-    error = (((result.predicted - true)[:, moving] / spread[moving]) ** 2).mean(axis=1) if moving.any() else np.zeros(len(true))
+    error = (
+        (((result.predicted - true)[:, moving] / spread[moving]) ** 2).mean(axis=1)
+        if moving.any()
+        else np.zeros(len(true))
+    )
     episode, frame = samples.episode[result.val], samples.frame[result.val]
     chosen: list[int] = []
     for i in np.argsort(-error, kind="stable"):
@@ -260,17 +266,22 @@ def _picture(image: NDArray[np.uint8]) -> str:
 
 def _others(result: ProbeResult) -> str:
     extra, theorem = result.extra, result.theorem
-    rows = [(f"reference: {name}", f"mean R² {told(r.mean)}, anisotropy {told(r.anisotropy)}") for name, r in result.references.items()]
+    rows = [
+        (f"reference: {name}", f"mean R² {told(r.mean)}, anisotropy {told(r.anisotropy)}")
+        for name, r in result.references.items()
+    ]
     within = ", ".join(f"{n} {v:.2f}" for n, v in zip(result.linear.joints, result.linear.within, strict=True))
     rows.append(("R² within episodes", within))
     rows.append(("orthogonality error (Procrustes, whitened; 0 is a rotation)", f"{extra['orthogonality_error']:.3f}"))
-    rows += [(f"angle of {n}", f"R² of sine {a['sin']:.3f}, of cosine {a['cos']:.3f}") for n, a in extra["angles"].items()]
+    rows += [
+        (f"angle of {n}", f"R² of sine {a['sin']:.3f}, of cosine {a['cos']:.3f}") for n, a in extra["angles"].items()
+    ]
     if theorem is not None:
         rows.append(
             (
                 f"theorem 5.3 on {theorem.pairs} pairs of waypoints (h: {theorem.h}, rho {theorem.rho:.3f})",
-                f"L(h) {theorem.loss:.3f} (least {theorem.least:.3f}), delta {theorem.delta:.3f}, eps {theorem.eps:.3f}, "
-                f"D {theorem.d:.3f}; E|h - Qz|² {theorem.error:.3f} against a bound of {theorem.bound:.3f}",
+                f"L(h) {theorem.loss:.3f} (least {theorem.least:.3f}), delta {theorem.delta:.3f}, "
+                f"eps {theorem.eps:.3f}, D {theorem.d:.3f}; E|h - Qz|² {theorem.error:.3f} against a bound of {theorem.bound:.3f}",
             )
         )
     elif extra.get("theorem_reason"):

@@ -7,6 +7,7 @@ tests hold it. Only sums of products are kept, so memory is folds * d^2, whateve
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,8 @@ class Readout:
         weights: On standardised latents. Shape (d, m).
         intercept: Shape (m,).
         alpha: Ridge strength of each target. Shape (m,).
-        cv_r2: R^2 of each target by cross-validation at each of ``STRENGTHS``; empty if ``alpha`` was given. Shape (s, m).
+        cv_r2: R^2 of each target by cross-validation at each of ``STRENGTHS``; empty if ``alpha`` was given. Shape
+            (s, m).
         components: Leading principal directions of the standardised training latents, by variance. Shape (d, k).
     """
 
@@ -49,7 +51,7 @@ class Readout:
     cv_r2: Floats
     components: Floats
 
-    def predict(self, x: NDArray[np.floating], rows: NDArray[np.int64] | None = None) -> Floats:
+    def predict(self, x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Floats:
         """Targets predicted for latents ``x`` (n, d), or for ``x[rows]``. Shape (n, m) or (len(rows), m)."""
         rows = np.arange(len(x)) if rows is None else rows
         out = np.empty((len(rows), self.weights.shape[1]))
@@ -70,7 +72,7 @@ class Readout:
             self.components,
         )
 
-    def project(self, x: NDArray[np.floating], directions: Floats) -> Floats:
+    def project(self, x: NDArray[Any], directions: Floats) -> Floats:
         """Standardised latents times ``directions`` (d, k). Shape (n, k)."""
         return ((x - self.mean) / self.scale) @ directions
 
@@ -119,7 +121,7 @@ def folds_of(episode_index: NDArray[np.int64], frame_index: NDArray[np.int64], c
 
 
 def fit(
-    x: NDArray[np.floating],
+    x: NDArray[Any],
     y: Floats,
     rows: NDArray[np.int64],
     folds: NDArray[np.int64],
@@ -150,7 +152,7 @@ def fit(
     return system.readout(total, best, cv_r2, components)
 
 
-def solve(x: NDArray[np.floating], y: Floats, rows: NDArray[np.int64], alpha: Floats) -> Readout:
+def solve(x: NDArray[Any], y: Floats, rows: NDArray[np.int64], alpha: Floats) -> Readout:
     """Fit the ridge on ``x[rows]`` to ``y[rows]`` at given strengths ``alpha`` (m,). See :func:`fit`."""
     system = _Standard.of(x, y, rows)
     return system.readout(system.sums(rows), np.asarray(alpha, dtype=float), np.empty((0, y.shape[1])), 0)
@@ -158,12 +160,13 @@ def solve(x: NDArray[np.floating], y: Floats, rows: NDArray[np.int64], alpha: Fl
 
 @dataclass(frozen=True)
 class _Standard:
-    """Training data with the standardisation of its latents; rotated into the rows' span where rows are fewer than values.
+    """Training data with the standardisation of its latents; rotated into the rows' span where rows are fewer than
+    values.
 
     Ridge weights lie in the span of the training rows, so nothing is lost by it (representer theorem).
     """
 
-    x: NDArray[np.floating]
+    x: NDArray[Any]
     y: Floats
     mean: Floats
     scale: Floats
@@ -171,7 +174,7 @@ class _Standard:
     span: Floats | None  # (d, r), orthonormal
 
     @classmethod
-    def of(cls, x: NDArray[np.floating], y: Floats, rows: NDArray[np.int64]) -> "_Standard":
+    def of(cls, x: NDArray[Any], y: Floats, rows: NDArray[np.int64]) -> "_Standard":
         mean, scale = _moments(x, rows)
         y_mean = np.zeros(y.shape[1]) if len(rows) == 0 else y[rows].mean(axis=0)
         plain = cls(x, y, mean, scale, y_mean, None)
@@ -215,7 +218,8 @@ class _Standard:
 
 
 def _eigen(s: _Sums) -> tuple[Floats, Floats, Floats]:
-    """Eigenvalues (d,) ascending and vectors (d, d) of the centred products of x, and centred xy in that basis (d, m)."""
+    """Eigenvalues (d,) ascending and vectors (d, d) of the centred products of x, and centred xy in that basis (d,
+    m)."""
     from scipy.linalg import eigh
 
     centred = s.xx - np.outer(s.x, s.x) / s.n
@@ -239,7 +243,7 @@ def _held_out_errors(train: _Sums, held: _Sums, strengths: Floats) -> Floats:
     return np.maximum(errors, 0.0)
 
 
-def _moments(x: NDArray[np.floating], rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _moments(x: NDArray[Any], rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
     mean = np.zeros(x.shape[1])
     for part in _parts(len(rows)):
         mean += x[rows[part]].sum(axis=0, dtype=np.float64)

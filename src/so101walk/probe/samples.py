@@ -62,7 +62,8 @@ class Samples:
         if not np.isfinite(state).all():
             row = int(np.argmax(~np.isfinite(state).all(axis=1)))
             raise DatasetError(
-                f"{dataset.root}: {STATE} isn't finite in episode {episode[row]}, frame {frame[row]}; `so101walk check` tells more"
+                f"{dataset.root}: {STATE} isn't finite in episode {episode[row]}, frame {frame[row]}; "
+                "`so101walk check` tells more"
             )
         rows = np.flatnonzero(frame % stride == 0)
         names = dataset.names(STATE)
@@ -109,7 +110,9 @@ def split_episodes(episodes: tuple[int, ...], val: str, seed: int) -> Split:
         raise UsageError("the dataset has one episode; a probe needs at least two, one to fit on and one to score")
     chosen = _listed(episodes, val) if "," in val or "-" in val[1:] else _drawn(episodes, val, seed)
     if len(chosen) >= total:
-        raise UsageError(f"--val {val} holds out {len(chosen)} of {total} episodes; at least one must be left to fit on")
+        raise UsageError(
+            f"--val {val} holds out {len(chosen)} of {total} episodes; at least one must be left to fit on"
+        )
     return Split(tuple(e for e in episodes if e not in chosen), tuple(sorted(chosen)))
 
 
@@ -140,7 +143,9 @@ def _listed(episodes: tuple[int, ...], val: str) -> set[int]:
         chosen.update(range(int(first), int(last or first) + 1))
     unknown = sorted(chosen - set(episodes))
     if unknown:
-        raise UsageError(f"--val names episode {unknown[0]}, which the dataset hasn't (it has {min(episodes)} to {max(episodes)})")
+        raise UsageError(
+            f"--val names episode {unknown[0]}, which the dataset hasn't (it has {min(episodes)} to {max(episodes)})"
+        )
     if not chosen:
         raise UsageError("--val lists no episode")
     return chosen

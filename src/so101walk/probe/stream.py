@@ -1,4 +1,5 @@
-"""Frames of a dataset as a stream of batches: decoded ahead in a thread a camera, never more than a few batches in memory."""
+"""Frames of a dataset as a stream of batches: decoded ahead in a thread a camera, never more than a few batches in
+memory."""
 
 import queue
 import threading
@@ -21,7 +22,8 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Batch:
-    """Some consecutive encoded rows: ``start`` is the place of the first, ``views`` holds (n, H, W, 3) uint8 a camera."""
+    """Some consecutive encoded rows: ``start`` is the place of the first, ``views`` holds (n, H, W, 3) uint8 a
+    camera."""
 
     start: int
     views: list[NDArray[np.uint8]]
@@ -95,10 +97,14 @@ def _chunks(dataset: Dataset, samples: Samples, camera: str, size: int) -> Itera
             if buffer is None or filled == len(buffer):
                 buffer, filled = np.empty((min(size, total - done), *image.shape), np.uint8), 0
             if image.shape != buffer.shape[1:]:
-                raise DatasetError(f"{dataset.root}: {camera} changes its size in episode {episode.index}, frame {count}")
+                raise DatasetError(
+                    f"{dataset.root}: {camera} changes its size in episode {episode.index}, frame {count}"
+                )
             buffer[filled] = image
             filled, done, count = filled + 1, done + 1, count + 1
             if filled == len(buffer):
                 yield buffer
         if count != expected:
-            raise DatasetError(f"{dataset.root}: {camera} has {count} images in episode {episode.index} for {expected} rows")
+            raise DatasetError(
+                f"{dataset.root}: {camera} has {count} images in episode {episode.index} for {expected} rows"
+            )

@@ -58,14 +58,20 @@ class Plot:
         share = (y - self._y[0]) / (self._y[1] - self._y[0])
         return round(self._height - self._bottom - share * (self._height - self._top - self._bottom), 2)
 
-    def axes(self, x_label: str = "", y_label: str = "", x_ticks: Sequence[float] | None = None) -> "Plot":
-        """Gridlines with their numbers, and what the axes are."""
+    def axes(
+        self,
+        x_label: str = "",
+        y_label: str = "",
+        x_ticks: Sequence[float] | None = None,
+        y_ticks: Sequence[float] | None = None,
+    ) -> "Plot":
+        """Gridlines with their numbers, and what the axes are; round numbers unless ticks are given."""
         bottom, left = self._height - self._bottom, self._left
         for t in nice_ticks(*self._x) if x_ticks is None else x_ticks:
             at = self.px(t)
             self._marks.append(f'<line x1="{at}" y1="{self._top}" x2="{at}" y2="{bottom}" class="grid"/>')
             self._marks.append(f'<text x="{at}" y="{bottom + 13}" class="tick middle">{t:g}</text>')
-        for t in nice_ticks(*self._y):
+        for t in nice_ticks(*self._y) if y_ticks is None else y_ticks:
             at = self.py(t)
             self._marks.append(f'<line x1="{left}" y1="{at}" x2="{self._width - self._right}" y2="{at}" class="grid"/>')
             self._marks.append(f'<text x="{left - 5}" y="{at + 3.5}" class="tick end">{t:g}</text>')
@@ -83,9 +89,11 @@ class Plot:
         self._marks.append(f'<polyline points="{path}" class="{mark}"/>')
         return self
 
-    def dots(self, points: Iterable[tuple[float, float]], mark: str = "dot", radius: float = 1.6, note: str = "") -> "Plot":
+    def dots(
+        self, points: Iterable[tuple[float, float]], mark: str = "dot", radius: float = 1.6, note: str = ""
+    ) -> "Plot":
         """A dot at each value; values outside of the area are drawn at its edge."""
-        (x0, x1), (y0, y1) = self._x, self._y
+        (x0, x1), (y0, y1) = sorted(self._x), sorted(self._y)
         for x, y in points:
             at = f'cx="{self.px(min(max(x, x0), x1))}" cy="{self.py(min(max(y, y0), y1))}"'
             inner = f"<title>{escape(note)}</title>" if note else ""

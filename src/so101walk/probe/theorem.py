@@ -44,11 +44,13 @@ class Theorem:
         return self.error <= self.bound
 
 
-def theorem_5_3(h: Floats, h_next: Floats, z: Floats, z_next: Floats, name: str = "latent", rho: float | None = None) -> Theorem:
+def theorem_5_3(
+    h: Floats, h_next: Floats, z: Floats, z_next: Floats, name: str = "latent", rho: float | None = None
+) -> Theorem:
     """The figures of theorem 5.3 on a sample of pairs.
 
-    Covariances are taken over both ends of the pairs and about their common mean; so is rho, unless given. Then delta is 0 to
-    the last digit for h = Q z on any sample, rather than its sampling noise times 1 / (2 rho (1 - rho)).
+    Covariances are taken over both ends of the pairs and about their common mean; so is rho, unless given. Then delta
+    is 0 to the last digit for h = Q z on any sample, rather than its sampling noise times 1 / (2 rho (1 - rho)).
 
     Args:
         h: Latents at the first ends. Shape (k, n).
