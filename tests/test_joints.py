@@ -17,7 +17,9 @@ unit = st.floats(0.0, 1.0)
 def test_ranges_are_those_of_the_model_file() -> None:
     (model,) = [f for f in files("so101-nexus") or [] if str(f).endswith("SO101_menagerie/so101.xml")]
     root = ET.fromstring(model.read_text())
-    ranges = {j.get("name"): [float(x) for x in j.get("range", "").split()] for j in root.iter("joint") if j.get("name")}
+    ranges = {
+        j.get("name"): [float(x) for x in j.get("range", "").split()] for j in root.iter("joint") if j.get("name")
+    }
     np.testing.assert_array_equal([ranges[j] for j in JOINTS], MODEL_RANGE_RAD)
 
 

@@ -140,3 +140,14 @@ def test_a_slow_factor_out_of_range_is_refused(factor):
 def test_a_slow_path_to_nowhere_is_refused():
     with pytest.raises(UsageError, match="finite joints"):
         slow_path(np.zeros(6), np.full(6, np.inf), LIMITS)
+
+
+def test_one_moment_is_the_same_as_many() -> None:
+    q = np.random.default_rng(2).normal(0.0, 20.0, (12, 6))
+    path = plan_path(q, 30, 15, 3, LimitsConfig())
+    moments = np.concatenate([np.linspace(-0.5, path.duration_s + 0.5, 500), path.start_s, path.arrivals / 30])
+    np.testing.assert_allclose([path.at(float(t)) for t in moments], path.at(moments), rtol=0, atol=1e-12)
+    alone = plan_path(q[:1], 30, 15, 3, LimitsConfig())
+    np.testing.assert_array_equal(alone.at(0.7), q[0])
+    for k, frame in enumerate(path.arrivals):
+        np.testing.assert_array_equal(path.at(float(frame / 30)), q[k])

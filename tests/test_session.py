@@ -166,7 +166,7 @@ def test_what_is_there_is_not_overwritten(rig_file: Path, tmp_path: Path) -> Non
     assert found_at(out, resume=True) is None
     out.mkdir()
     (out / "precious").write_text("mine")
-    with pytest.raises(UsageError, match="exists. Add to it with --resume"):
+    with pytest.raises(UsageError, match=r"exists\. Add to it with --resume"):
         found_at(out, resume=False)
     (tmp_path / "cut.staging").mkdir()
     (tmp_path / "cut.staging" / "session.json").write_text("{}")

@@ -88,7 +88,7 @@ def test_what_is_not_six_finite_numbers_never_becomes_a_plan(proposal: np.ndarra
 
 
 def test_no_reachable_start_is_told() -> None:
-    with pytest.raises(EnvelopeError, match="none of 100 first waypoints.*shoulder_pan"):
+    with pytest.raises(EnvelopeError, match=r"none of 100 first waypoints.*shoulder_pan"):
         plan_episode(Stubborn(np.full(6, 9.0), np.zeros(6)), envelope(), LIMITS, 30, 60, episode_rng(0, 0))
 
 

@@ -9,13 +9,11 @@ import tomllib
 import types
 import typing
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, Union
 
 from .errors import ConfigError, UsageError, nearest
 
 __all__ = ["build", "data_dir", "find_file", "load", "names_in", "read_toml", "require"]
-
-T = TypeVar("T")
 
 
 def data_dir(kind: Literal["collect", "policies", "calibration"]) -> Path:
@@ -26,7 +24,7 @@ def data_dir(kind: Literal["collect", "policies", "calibration"]) -> Path:
 
 
 def names_in(kind: Literal["collect", "policies", "calibration"], suffix: str = ".toml") -> list[str]:
-    """Names (without suffix) of the files of a kind: those in ``./<kind>`` of the working folder and the shipped ones."""
+    """Names (without suffix) of the files of a kind: those in the working folder's ``<kind>/`` and the shipped ones."""
     folders = (Path(kind), data_dir(kind))
     return sorted({p.stem for folder in folders if folder.is_dir() for p in folder.glob(f"*{suffix}")})
 
@@ -51,7 +49,9 @@ def find_file(kind: Literal["collect", "policies", "calibration"], name_or_path:
                 return candidate
     word = {"collect": "rig", "policies": "policy", "calibration": "envelope"}[kind]
     if "/" in text or path.suffix:
-        raise UsageError(f"{word} file {text} does not exist; give a path, or a name ({nearest(path.stem, names_in(kind))})")
+        raise UsageError(
+            f"{word} file {text} does not exist; give a path, or a name ({nearest(path.stem, names_in(kind))})"
+        )
     raise UsageError(f"unknown {word} {text!r}; {nearest(text, names_in(kind))}")
 
 
@@ -70,7 +70,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {e}") from e
 
 
-def load(cls: type[T], path: Path) -> T:
+def load[T](cls: type[T], path: Path) -> T:
     """Read a TOML file into the frozen dataclass ``cls``.
 
     Raises:
@@ -79,7 +79,7 @@ def load(cls: type[T], path: Path) -> T:
     return build(cls, read_toml(path), str(path))
 
 
-def build(cls: type[T], table: dict[str, Any], where: str) -> T:
+def build[T](cls: type[T], table: dict[str, Any], where: str) -> T:
     """A frozen dataclass from a parsed table; ``where`` (file and key so far) leads every message. See :func:`load`."""
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The few kinds of error that reach a user. Each message says what, where, the limit and the mend, in one or two lines."""
+"""The few kinds of error that reach a user. A message says what, where, the limit and the mend, in one or two lines."""
 
 import difflib
 from collections.abc import Iterable

@@ -4,7 +4,7 @@ Everywhere in so101walk a joint vector ``q`` has shape (6,), in this order and i
 five (0 is the middle of the calibrated range) and 0 to 100 for the gripper (0 closed, 100 open).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "FEATURE_NAMES",
     "GRIPPER",
+    "GRIPPER_RANGE_RAD",
     "JOINTS",
     "MODEL_RANGE_RAD",
-    "N",
     "ROBOT_TYPE",
     "TICKS_PER_TURN",
     "UNITS",
+    "N",
     "TickScale",
     "q_to_rad",
     "rad_to_q",
@@ -53,6 +54,9 @@ MODEL_RANGE_RAD: NDArray[np.float64] = np.array(
 """Joint ranges of the Menagerie model ``robotstudio_so101`` [rad], shape (6, 2). Tested against the XML."""
 MODEL_RANGE_RAD.setflags(write=False)
 
+GRIPPER_RANGE_RAD: tuple[float, float] = (float(MODEL_RANGE_RAD[GRIPPER, 0]), float(MODEL_RANGE_RAD[GRIPPER, 1]))
+"""The gripper's row of :data:`MODEL_RANGE_RAD` [rad]: what 0 and 100 mean."""
+
 
 def q_to_rad(q: ArrayLike) -> NDArray[np.float64]:
     """Joints in LeRobot units to the model's joint angles [rad]. Shape (..., 6) to (..., 6).
@@ -61,7 +65,7 @@ def q_to_rad(q: ArrayLike) -> NDArray[np.float64]:
     """
     q = np.asarray(q, dtype=np.float64)
     rad = np.radians(q)
-    low, high = MODEL_RANGE_RAD[GRIPPER]
+    low, high = GRIPPER_RANGE_RAD
     rad[..., GRIPPER] = low + q[..., GRIPPER] / 100.0 * (high - low)
     return rad
 
@@ -70,7 +74,7 @@ def rad_to_q(rad: ArrayLike) -> NDArray[np.float64]:
     """The model's joint angles [rad] to LeRobot units; the inverse of :func:`q_to_rad`. Shape (..., 6) to (..., 6)."""
     rad = np.asarray(rad, dtype=np.float64)
     q = np.degrees(rad)
-    low, high = MODEL_RANGE_RAD[GRIPPER]
+    low, high = GRIPPER_RANGE_RAD
     q[..., GRIPPER] = (rad[..., GRIPPER] - low) / (high - low) * 100.0
     return q
 
@@ -86,26 +90,34 @@ class TickScale:
 
     range_min: tuple[int, ...]
     range_max: tuple[int, ...]
+    _low: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _high: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _middle: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        low, high = np.array(self.range_min, float), np.array(self.range_max, float)
+        object.__setattr__(self, "_low", low)
+        object.__setattr__(self, "_high", high)
+        object.__setattr__(self, "_middle", (low + high) / 2.0)
 
     @classmethod
     def of_model(cls) -> "TickScale":
         """The scale of an arm calibrated exactly to the model's ranges, centred on tick 2047."""
         half = (MODEL_RANGE_RAD[:, 1] - MODEL_RANGE_RAD[:, 0]) / 2.0 * TICKS_PER_TURN / (2 * np.pi)
-        return cls(tuple(int(round(2047 - h)) for h in half), tuple(int(round(2047 + h)) for h in half))
+        return cls(tuple(round(2047 - h) for h in half), tuple(round(2047 + h) for h in half))
 
     def to_units(self, ticks: ArrayLike) -> NDArray[np.float64]:
-        """Ticks (..., 6) to LeRobot units (..., 6) (``MotorsBus._normalize``: degrees about mid-range, gripper 0-100)."""
+        """Ticks (..., 6) to LeRobot units (..., 6), as ``MotorsBus._normalize``: degrees about mid-range, gripper 0-100."""
         t = np.asarray(ticks, dtype=np.float64)
-        low, high = np.array(self.range_min, float), np.array(self.range_max, float)
-        q = (t - (low + high) / 2.0) * 360.0 / (TICKS_PER_TURN - 1)
-        span = (np.clip(t, low, high) - low) / (high - low) * 100.0
-        q[..., GRIPPER] = span[..., GRIPPER]
+        low, high = self._low[GRIPPER], self._high[GRIPPER]
+        q = (t - self._middle) * (360.0 / (TICKS_PER_TURN - 1))
+        q[..., GRIPPER] = (np.minimum(np.maximum(t[..., GRIPPER], low), high) - low) / (high - low) * 100.0
         return q
 
     def to_ticks(self, q: ArrayLike) -> NDArray[np.int64]:
         """LeRobot units (..., 6) to ticks (..., 6), truncated as LeRobot's ``MotorsBus._unnormalize`` does."""
         q = np.asarray(q, dtype=np.float64)
-        low, high = np.array(self.range_min, float), np.array(self.range_max, float)
-        t = q * (TICKS_PER_TURN - 1) / 360.0 + (low + high) / 2.0
-        t[..., GRIPPER] = np.clip(q[..., GRIPPER], 0.0, 100.0) / 100.0 * (high - low)[GRIPPER] + low[GRIPPER]
-        return np.trunc(t).astype(np.int64)
+        low, high = self._low[GRIPPER], self._high[GRIPPER]
+        t = q * (TICKS_PER_TURN - 1) / 360.0 + self._middle
+        t[..., GRIPPER] = np.minimum(np.maximum(q[..., GRIPPER], 0.0), 100.0) / 100.0 * (high - low) + low
+        return t.astype(np.int64)

@@ -1,16 +1,18 @@
-"""One episode on an arm: walk the plan's path, let the cameras run, hand out finished frames. Real and simulated alike."""
+"""One episode on an arm, real or simulated: walk the plan's path, let the cameras run, hand out finished frames."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arms.arm import Arm, Tick
-from .cameras.camera import Camera
+from .cameras.camera import Camera, Image
 from .dataset.schema import Frame
 from .envelope import Envelope
 from .errors import HardwareError
+from .joints import JOINTS
+from .latencies import Latencies
 from .motion import slow_path
 from .rig import LimitsConfig
 from .sync import FrameGrid, SyncedFrame
@@ -22,14 +24,14 @@ PREROLL_S = 0.1
 """The arm holds the first waypoint for so long before frame 0: every camera of 15 fps or more has delivered by then."""
 
 POSTROLL_S = 0.3
-"""The path may go on for so long after the last frame; it ends as soon as its image and the joints after it have come."""
+"""The path may go on for so long after the last frame; it ends once its image and the joints after it have come."""
 
 
-class Interrupted(Exception):  # noqa: N818
+class Interrupted(Exception):
     """The user asked to stop: the current episode is dropped, saved ones stay."""
 
 
-class _AllFramesBuilt(Exception):  # noqa: N818
+class _AllFramesBuilt(Exception):
     """Ends the control loop of an episode that is complete."""
 
 
@@ -43,6 +45,8 @@ class Recording:
         bad_ticks: Ticks with a joint that could not be read.
         repeated: Frames of each camera that show an earlier image again, since no new one came.
         skipped: Images of each camera that no frame shows.
+        unread: Ticks in which each joint could not be read, by name; only those that could not.
+        frozen: Longest run of images of each camera with the same bytes as the one before; only real cameras.
         seconds: From the first to the last frame's joints, as measured.
     """
 
@@ -52,6 +56,13 @@ class Recording:
     repeated: dict[str, int]
     skipped: dict[str, int]
     seconds: float
+    unread: dict[str, int] = field(default_factory=dict)
+    frozen: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def read_gaps_s(self) -> NDArray[np.float64]:
+        """From each good reading of the joints to the next [s]. Shape (readings - 1,)."""
+        return np.diff([t.t_ns for t in self.ticks if np.isfinite(t.q).all()]) / 1e9
 
 
 def go_to(arm: Arm, q: NDArray[np.float64], limits: LimitsConfig) -> None:
@@ -68,6 +79,7 @@ def record(
     fps: int,
     add: Callable[[Frame], None],
     should_stop: Callable[[], bool],
+    latencies: Latencies | None = None,
 ) -> Recording:
     """Walk a plan whose first waypoint the arm already holds, and hand each finished frame to ``add``.
 
@@ -79,13 +91,18 @@ def record(
         fps: Frames a second.
         add: Takes the frames in order; an exception from it ends the episode.
         should_stop: Asked at each tick; True ends the episode.
+        latencies: Measured ones; None for none.
 
     Raises:
         Interrupted: ``should_stop`` said so.
         HardwareError: A camera or the bus did not deliver enough to build every frame.
     """
     begin_ns = arm.clock.now_ns()
-    grid = FrameGrid(fps, list(cameras), begin_ns + round(PREROLL_S * 1e9), plan.frames)
+    late = latencies or Latencies("none")
+    start_ns = begin_ns + round(PREROLL_S * 1e9)
+    grid = FrameGrid(fps, list(cameras), start_ns, plan.frames, late.camera_ns, late.bus_ns)
+    longest_s = max(late.camera_ns.values(), default=0) / 1e9
+    frozen = {name: _Frozen() for name in cameras} if not arm.simulated else {}
     waypoints = plan.waypoint_at()
     ticks: list[Tick] = []
     captures: dict[str, list[int]] = {name: [] for name in cameras}
@@ -100,6 +117,8 @@ def record(
         for name, camera in cameras.items():
             images = camera.drain()
             captures[name] += [i.t_ns for i in images]
+            if name in frozen:
+                frozen[name].see(images)
             grid.add_images(name, images)
         for frame in grid.ready(tick.t_after_ns):
             add(_row(frame, plan, envelope, fps, int(waypoints[frame.index])))
@@ -113,7 +132,7 @@ def record(
         arm.follow(
             lambda t_s: plan.path.at(max(t_s - PREROLL_S, 0.0)),
             begin_ns,
-            PREROLL_S + plan.frames / fps + POSTROLL_S,
+            PREROLL_S + plan.frames / fps + POSTROLL_S + longest_s,
             on_tick,
         )
     except _AllFramesBuilt:
@@ -126,7 +145,36 @@ def record(
             f"only {grid.built} of {plan.frames} frames could be built: "
             f"images came from {', '.join(f'{c} ({len(t)})' for c, t in captures.items())}, {len(ticks)} joint readings"
         )
-    return Recording(ticks, captures, grid.bad_ticks, grid.repeated, grid.skipped, last_wall_ns / 1e9)
+    return Recording(
+        ticks,
+        captures,
+        grid.bad_ticks,
+        grid.repeated,
+        grid.skipped,
+        last_wall_ns / 1e9,
+        _unread(ticks) if grid.bad_ticks else {},
+        {name: f.longest for name, f in frozen.items() if f.longest},
+    )
+
+
+class _Frozen:
+    """Counts how often in a row a camera's image has the bytes of the one before."""
+
+    def __init__(self) -> None:
+        self._last: NDArray[np.uint8] | None = None
+        self._run = self.longest = 0
+
+    def see(self, images: Iterable[Image]) -> None:
+        for image in images:
+            same = self._last is not None and np.array_equal(self._last, image.rgb)
+            self._run = self._run + 1 if same else 0
+            self.longest = max(self.longest, self._run)
+            self._last = image.rgb
+
+
+def _unread(ticks: list[Tick]) -> dict[str, int]:
+    counts = np.isnan(np.array([t.q for t in ticks])).sum(axis=0)
+    return {j: int(n) for j, n in zip(JOINTS, counts, strict=True) if n}
 
 
 def _row(frame: SyncedFrame, plan: Plan, envelope: Envelope, fps: int, waypoint: int) -> Frame:

@@ -192,11 +192,9 @@ class Rig:
         for name, camera in self.cameras.items():
             require(
                 (camera.type == "simulated") == simulated,
-                f"camera {name!r} is {camera.type} but the arm is {self.arm.type}; a rig is simulated or real as a whole",
+                f"camera {name!r} is {camera.type} but the arm is {self.arm.type}; "
+                "a rig is simulated or real as a whole",
             )
-        if not simulated:
-            require(bool(self.arm.port), "arm: port is missing: the serial port of the arm, such as /dev/serial/by-id/...")
-            require(bool(self.arm.id), "arm: id is missing: LeRobot's id of the arm, whose calibration is <id>.json")
 
     @property
     def simulated(self) -> bool:
@@ -207,7 +205,7 @@ class Rig:
         """What defines the rig's data, as plain values for JSON: not where it is plugged in, nor what guards it."""
         values = dataclasses.asdict(self)
         del values["safety"]
-        unused = ("port", "calibration_dir", "physics_hz")
+        unused: tuple[str, ...] = ("port", "calibration_dir", "physics_hz")
         if self.simulated:
             unused = ("port", "calibration_dir", "id", "max_step_deg", "rest")
             del values["latency"]

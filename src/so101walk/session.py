@@ -3,12 +3,13 @@
 import contextlib
 import functools
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .arms.arm import Arm
 from .cameras.camera import Camera
@@ -16,7 +17,7 @@ from .dataset.assemble import assemble
 from .dataset.durable import read_json
 from .dataset.raw import RawLog
 from .dataset.schema import META, features
-from .dataset.staging import Staging, compare_identity, identity_of, saved_walk_indices
+from .dataset.staging import Staging, compare_identity, identity_of, saved_walk_indices, sibling
 from .dataset.writer import ChecksFailed, EpisodeWriter
 from .envelope import Envelope
 from .errors import DatasetError, HardwareError, UsageError
@@ -24,7 +25,12 @@ from .joints import ROBOT_TYPE
 from .policies.load import PolicySpec, load_policy
 from .recording import Interrupted, Recording, go_to, record
 from .rig import Rig
+from .safety.stops import EpisodeStop
 from .walk import Plan, episode_rng, plan_episode
+
+if TYPE_CHECKING:
+    from .keeper import Keeper
+    from .latencies import Latencies
 
 __all__ = ["Report", "SessionReport", "SessionSpec", "collect", "found_at", "walk_episodes"]
 
@@ -109,11 +115,15 @@ class SessionSpec:
         return {name: (c.height, c.width) for name, c in self.rig.cameras.items()}
 
     def identity(self) -> dict[str, Any]:
-        """What walks, for the dataset's metadata; a resume in which the walk differs is refused."""
+        """What walks, for the dataset's metadata; a resume in which the walk differs is refused.
+
+        Raises:
+            HardwareError: A real arm has no calibration file.
+        """
         return {
             "fps": self.rig.fps,
             "features": features(self.camera_sizes),
-            "rig": self.rig.to_dict(),
+            "rig": self._rig_identity(),
             "envelope": {**self.envelope.to_dict(), "digest": self.envelope.digest},
             "policy": self.policy.to_dict(),
             "episode_s": self.episode_s,
@@ -124,6 +134,18 @@ class SessionSpec:
             "task": self.rig.task,
             "note": self.note,
         }
+
+    def _rig_identity(self) -> dict[str, Any]:
+        if self.rig.simulated:
+            return self.rig.to_dict()
+        from .real import calibration_digest
+
+        return {**self.rig.to_dict(), "calibration": calibration_digest(self.rig)}
+
+    @property
+    def faults(self) -> Path:
+        """Where a real arm's black box leaves its files: beside the dataset."""
+        return sibling(self.out, ".faults")
 
 
 @dataclass(frozen=True)
@@ -146,6 +168,8 @@ class SessionReport:
         repeated: Frames of each camera that repeat an earlier image.
         bad_ticks: Control ticks with a joint that could not be read.
         seed: The walk's seed.
+        unread: Ticks in which each joint could not be read, by name.
+        faults: Folder of the black box's files, if there are any.
     """
 
     out: Path
@@ -163,6 +187,8 @@ class SessionReport:
     repeated: dict[str, int]
     bad_ticks: int
     seed: int
+    unread: dict[str, int] = field(default_factory=dict)
+    faults: str = ""
 
     @property
     def acceptance(self) -> float | None:
@@ -221,6 +247,7 @@ def collect(
     should_stop: Callable[[], bool],
     *,
     workers: int = 1,
+    before_motion: Callable[[], None] | None = None,
 ) -> SessionReport:
     """Collect the episodes that are missing and build the dataset; what was saved before stays as it was.
 
@@ -229,6 +256,7 @@ def collect(
         report: Told as it goes.
         should_stop: Asked at every tick; True drops the current episode and finishes tidily.
         workers: Processes that walk at once; simulated rigs only.
+        before_motion: Called before a real arm first moves; may raise :class:`~so101walk.recording.Interrupted`.
 
     Raises:
         UsageError: The dataset there is of another walk (every difference is told), or ``workers`` with a real rig.
@@ -251,7 +279,12 @@ def collect(
         if workers > 1 and len(missing) > 1:
             walk_in_processes(spec, staging, missing, tally, should_stop, min(workers, len(missing)))
         else:
-            walk_episodes(spec, staging, missing, tally, should_stop)
+            try:
+                walk_episodes(spec, staging, missing, tally, should_stop, before_motion)
+            except HardwareError:
+                if not spec.rig.simulated and saved_walk_indices(spec.out):
+                    assemble(spec.out)  # the arm failed, the episodes before did not
+                raise
         seconds = time.monotonic() - begun
         if not saved_walk_indices(spec.out):
             staging.remove()
@@ -263,7 +296,9 @@ def collect(
 def _report(spec: SessionSpec, tally: _Tally, records: list[dict[str, Any]], seconds: float) -> SessionReport:
     causes: Counter[str] = Counter()
     repeated: Counter[str] = Counter()
+    unread: Counter[str] = Counter()
     for r in records:
+        unread.update(r.get("unread", {}))
         causes.update(r["causes"])
         repeated.update(r["repeated"])
     return SessionReport(
@@ -282,6 +317,8 @@ def _report(spec: SessionSpec, tally: _Tally, records: list[dict[str, Any]], sec
         repeated=dict(repeated),
         bad_ticks=sum(r["bad_ticks"] for r in records),
         seed=spec.seed,
+        unread=dict(unread),
+        faults=str(spec.faults) if spec.faults.exists() else "",
     )
 
 
@@ -291,6 +328,7 @@ def walk_episodes(
     walk_indices: Iterable[int],
     report: Report,
     should_stop: Callable[[], bool],
+    before_motion: Callable[[], None] | None = None,
 ) -> None:
     """Walk and save these episodes, one after the other, on one rig.
 
@@ -298,40 +336,64 @@ def walk_episodes(
         DatasetError: An episode failed its verification :data:`ATTEMPTS` times, or nothing can be written.
         HardwareError: The rig failed.
     """
-    with _open_rig(spec) as (arm, cameras):
+    if not spec.rig.simulated:
+        walk_indices = list(walk_indices)
+        if not walk_indices:
+            return  # an arm is not woken for nothing
+    with _open_rig(spec, should_stop, before_motion) as bench:
         for walk_index in walk_indices:
-            if should_stop():
+            if should_stop() or (bench.keeper is not None and bench.keeper.time_is_up()):
                 return
             try:
-                _walk_one(spec, staging, arm, cameras, walk_index, report, should_stop)
+                _walk_one(spec, staging, bench, walk_index, report, should_stop)
+                if bench.keeper is not None:
+                    bench.keeper.between()
             except Interrupted:
                 return
 
 
+@dataclass(frozen=True)
+class _Bench:
+    """What a session walks on. ``keeper`` and ``latencies`` are a real rig's."""
+
+    arm: Arm
+    cameras: dict[str, Camera]
+    keeper: "Keeper | None" = None
+    latencies: "Latencies | None" = None
+
+
 @contextlib.contextmanager
-def _open_rig(spec: SessionSpec) -> Iterator[tuple[Arm, dict[str, Camera]]]:
+def _open_rig(
+    spec: SessionSpec, should_stop: Callable[[], bool], before_motion: Callable[[], None] | None
+) -> Iterator[_Bench]:
     if not spec.rig.simulated:
-        raise HardwareError(
-            f"rig {spec.rig.name!r} is a real arm, which this version can't drive yet; "
-            "walk its simulated twin with --dry-run"
-        )
+        from .keeper import Keeper
+        from .real import open_real
+
+        with open_real(spec.rig, spec.envelope, faults=spec.faults, say=_say) as real:
+            keeper = Keeper(real, spec.rig, should_stop, before_motion, _say)
+            yield _Bench(real.arm, dict(real.cameras), keeper, real.latencies)
+        return
     from .cameras.simulated import make_simulated
 
     arm, cameras = make_simulated(spec.rig, full_meshes=spec.full_meshes)
     try:
         arm.connect()
-        yield arm, dict(cameras)
+        yield _Bench(arm, dict(cameras))
     finally:
         for camera in cameras.values():
             camera.close()
         arm.close()
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
 def _walk_one(
     spec: SessionSpec,
     staging: Staging,
-    arm: Arm,
-    cameras: dict[str, Camera],
+    bench: _Bench,
     walk_index: int,
     report: Report,
     should_stop: Callable[[], bool],
@@ -340,35 +402,54 @@ def _walk_one(
         rng = episode_rng(spec.seed, walk_index, attempt)
         plan = plan_episode(spec.policy.make(), spec.envelope, spec.rig.limits, spec.rig.fps, spec.frames, rng)
         report.started(walk_index, plan.frames)
-        arm.prepare()
-        go_to(arm, spec.envelope.center, spec.rig.limits)
-        go_to(arm, plan.q[0], spec.rig.limits)
-        writer = EpisodeWriter(
-            staging,
-            walk_index,
-            fps=spec.rig.fps,
-            cameras=spec.camera_sizes,
-            robot_type=ROBOT_TYPE,
-            task=spec.rig.task,
-            attempt=attempt,
-        )
+        writer: EpisodeWriter | None = None
         done = 0
-
-        def add(frame: Any, writer: EpisodeWriter = writer) -> None:
-            nonlocal done
-            writer.add(frame)
-            done += 1
-            report.advanced(walk_index, done)
-
         try:
-            recording = record(arm, cameras, plan, spec.envelope, spec.rig.fps, add, should_stop)
+            _go_to_start(spec, bench, plan)
+            writer = EpisodeWriter(
+                staging,
+                walk_index,
+                fps=spec.rig.fps,
+                cameras=spec.camera_sizes,
+                robot_type=ROBOT_TYPE,
+                task=spec.rig.task,
+                attempt=attempt,
+            )
+
+            def add(frame: Any, writer: EpisodeWriter = writer) -> None:
+                nonlocal done
+                writer.add(frame)
+                done += 1
+                report.advanced(walk_index, done)
+
+            recording = record(
+                bench.arm, bench.cameras, plan, spec.envelope, spec.rig.fps, add, should_stop, bench.latencies
+            )
             summary = _summary(spec, plan, recording, walk_index, attempt)
-            writer.finish(summary, RawLog.of(recording.ticks, recording.captures, _raw_attrs(spec, plan, summary)), plan.steps + 1)
+            refusal = None
+            if bench.keeper is not None:
+                summary |= bench.keeper.details(recording)
+                refusal = bench.keeper.refusal(recording, plan)
+            raw = RawLog.of(recording.ticks, recording.captures, _raw_attrs(spec, plan, summary))
+            if refusal is not None:
+                where = writer.set_aside(refusal, summary, raw)
+                report.failed(walk_index, f"{refusal} (kept in {where})")
+                continue
+            writer.finish(summary, raw, plan.steps + 1)
         except ChecksFailed as e:
             report.failed(walk_index, str(e))
             continue
+        except EpisodeStop as e:
+            if writer is not None:
+                writer.abandon(str(e))
+            if bench.keeper is None:
+                raise
+            report.failed(walk_index, str(e))
+            bench.keeper.recover(e, plan, done)
+            continue
         except BaseException as e:
-            writer.abandon(str(e) or type(e).__name__)
+            if writer is not None:
+                writer.abandon(str(e) or type(e).__name__)
             raise
         report.saved(walk_index, summary)
         return
@@ -376,6 +457,15 @@ def _walk_one(
         f"episode {walk_index} failed its verification {ATTEMPTS} times; the attempts lie in {staging.aside}. "
         "Look at their reasons, mend the cause, then go on with --resume"
     )
+
+
+def _go_to_start(spec: SessionSpec, bench: _Bench, plan: Plan) -> None:
+    if bench.keeper is not None:
+        bench.keeper.to_start(plan)
+        return
+    bench.arm.prepare()
+    go_to(bench.arm, spec.envelope.center, spec.rig.limits)
+    go_to(bench.arm, plan.q[0], spec.rig.limits)
 
 
 def _summary(spec: SessionSpec, plan: Plan, recording: Recording, walk_index: int, attempt: int) -> dict[str, Any]:

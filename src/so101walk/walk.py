@@ -26,8 +26,8 @@ class Plan:
     Attributes:
         z: Latent of each waypoint, shape (n, 6).
         q: Joints of each waypoint, LeRobot units, shape (n, 6).
-        refusals: For each waypoint why its proposal was refused and the old state kept (``"limit:shoulder_lift"``), or ""
-            where it was accepted; the first is "".
+        refusals: For each waypoint why its proposal was refused and the old state kept (``"limit:shoulder_lift"``), or
+            "" where it was accepted; the first is "".
         path: Setpoints over time; ``path.arrivals`` (n,) is the frame at which each waypoint is reached.
         frames: Dataset frames of the episode.
         redrawn_starts: First waypoints thrown away since no straight move from the center reaches them.
@@ -124,7 +124,7 @@ def _reachable_start(policy: Policy, envelope: Envelope, rng: np.random.Generato
             return z, tries
     raise EnvelopeError(
         f"policy {policy.name!r}: none of {START_TRIES} first waypoints can be reached from the envelope's center; "
-        f"the last was refused: {refusal.message if refusal else ""} Lower the envelope's scale."
+        f"the last was refused: {refusal.message if refusal else ''} Lower the envelope's scale."
     )
 
 

@@ -1,7 +1,7 @@
 """Several simulated rigs at once, each in a process of its own, all saving into one session's staging folder.
 
-Each episode depends on the seed and its own number alone, so who walks it doesn't matter: the dataset is the same for any
-number of workers. Workers are forked from a server that has imported the heavy libraries once.
+Each episode depends on the seed and its own number alone, so who walks it doesn't matter: the dataset is the same for
+any number of workers. Workers are forked from a server that has imported the heavy libraries once.
 """
 
 import multiprocessing

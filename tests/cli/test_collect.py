@@ -121,7 +121,9 @@ def test_one_object_on_stdout(files: Path, so101walk) -> None:
 
 
 def test_words_for_people(files: Path, so101walk) -> None:
-    done = so101walk("collect", "--rig", "real.toml", "--dry-run", "--out", "dry", "--episodes", "1", "--episode-s", "1")
+    done = so101walk(
+        "collect", "--rig", "real.toml", "--dry-run", "--out", "dry", "--episodes", "1", "--episode-s", "1"
+    )
     assert done.code == 0, done.err
     assert done.out.splitlines()[0].startswith("Dry run: walking the simulated twin of rig mine")
     assert "next: so101walk check dry" in done.out
@@ -161,7 +163,16 @@ def test_a_full_disk_costs_the_current_episode_only(files: Path) -> None:
     small = files / "disk"
     small.mkdir()
     walk = [
-        *(sys.executable, "-m", "so101walk", "collect", "--rig", str(files / "small.toml"), "--out", str(small / "walk")),
+        *(
+            sys.executable,
+            "-m",
+            "so101walk",
+            "collect",
+            "--rig",
+            str(files / "small.toml"),
+            "--out",
+            str(small / "walk"),
+        ),
         *("--episode-s", "4", "--seed", "1"),
     ]
     script = f"mount -t tmpfs -o size=2m tmpfs {small} && "
@@ -175,7 +186,9 @@ def test_a_full_disk_costs_the_current_episode_only(files: Path) -> None:
     saved = len(list(kept.glob("walk.staging/episodes/episode-*")))
     assert saved >= 1
     go_on = [w.replace(str(small), str(kept)) for w in walk]
-    done = subprocess.run([*go_on, "--episodes", str(saved + 1), "--resume"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*go_on, "--episodes", str(saved + 1), "--resume"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert f"{saved} of {saved + 1} episodes are there; 1 come" in done.stdout
     assert len(Dataset.open(kept / "walk").episodes) == saved + 1

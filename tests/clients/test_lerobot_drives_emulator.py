@@ -1,5 +1,6 @@
 """Stock LeRobot, unmodified and in its own process, drives the emulated arm: record, replay, calibrate."""
 
+import functools
 import json
 import os
 import socket
@@ -37,16 +38,60 @@ def environment(folder):
     return os.environ | {"HF_HUB_OFFLINE": "1", "HF_LEROBOT_HOME": str(folder), "PYTHONUNBUFFERED": "1"}
 
 
+class TooBusy(Exception):
+    """LeRobot gave up on a reply that the emulator had sent in time: the machine didn't let LeRobot run for 50 ms."""
+
+
+def judge(code, said):
+    """Raise unless a LeRobot program succeeded."""
+    if code and ("There is no status packet" in said or "motor check failed" in said):
+        raise TooBusy(said[-3000:])
+    assert code == 0, said[-3000:]
+
+
 def run(folder, name, *arguments):
-    done = subprocess.run(
+    """Run a LeRobot program to its end; it must succeed."""
+    process = start(folder, name, *arguments)
+    _, said = process.communicate(timeout=280)
+    judge(process.returncode, said)
+
+
+def start(folder, name, *arguments):
+    """Start a LeRobot program. It gives a reply 50 ms, whoever else computes: it goes first, where that is allowed."""
+    process = subprocess.Popen(
         [BIN / name, *arguments],
         env=environment(folder),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=280,
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    try:
+        Path(f"/proc/{process.pid}/autogroup").write_text("-10")
+    except OSError:
+        pass
+    return process
+
+
+def answered_in_time(log):
+    """Whether the emulator answered every instruction that it was asked, none later than 10 ms."""
+    bus = read_log(log).bus
+    asked = (bus["instruction"] != Instruction.SYNC_WRITE) & (bus["instruction"] != Instruction.ACTION)
+    late_ns = bus["replied_ns"][asked] - bus["t_ns"][asked]
+    return bool(np.all(bus["replies"][asked] > 0) and np.all(late_ns >= 0) and np.all(late_ns < 10_000_000))
+
+
+def patiently(job, make_folder, logs):
+    """Do a job in a fresh folder; again, twice at most, when LeRobot was too slow for replies that came in time."""
+    for _ in range(2):
+        folder = make_folder()
+        try:
+            return job(folder)
+        except TooBusy:
+            if not all(answered_in_time(folder / log) for log in logs):
+                raise
+    return job(make_folder())
 
 
 def robot(stage, folder, ident=CALIBRATION_ID):
@@ -70,7 +115,10 @@ def rows(dataset, column):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("record")
+    return patiently(record, lambda: tmp_path_factory.mktemp("record"), ["follower.h5", "leader.h5"])
+
+
+def record(folder):
     ports = {name: free_port() for name in CAMERAS}
     write_calibration(folder)
     cameras = ", ".join(
@@ -167,26 +215,20 @@ def replay(folder):
 def calibrate(folder):
     save_eeprom(folder / "eeprom.json", [bytes(factory_memory(i + 1)[:EEPROM_END]) for i in range(6)])
     with Stage(folder / "arm", eeprom=folder / "eeprom.json", gesture="still", log=folder / "log.h5") as stage:
-        process = subprocess.Popen(
-            [BIN / "lerobot-calibrate", *robot(stage, folder, "fresh")],
-            env=environment(folder),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = start(folder, "lerobot-calibrate", *robot(stage, folder, "fresh"))
         assert process.stdin is not None
         process.stdin.write("\n")  # the arm is in the middle of its range
         process.stdin.flush()
         stop = time.monotonic() + 200
         while stage.state().register("gripper", "Homing_Offset") == 0:
-            assert process.poll() is None, process.communicate()[1][-3000:]
+            if process.poll() is not None:
+                judge(process.returncode, process.communicate()[1])
             assert time.monotonic() < stop
             time.sleep(0.1)
         stage.take("sweep")
         time.sleep(6 * SWEEP_S + 1)
         _, said = process.communicate("\n", timeout=60)
-        assert process.returncode == 0, said[-3000:]
+        judge(process.returncode, said)
         registers = {
             motor: {
                 "homing_offset": stage.state().register(motor, "Homing_Offset"),
@@ -201,10 +243,10 @@ def calibrate(folder):
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory):
     with ThreadPoolExecutor(2) as pool:
-        yield (
-            pool.submit(replay, tmp_path_factory.mktemp("replay")),
-            pool.submit(calibrate, tmp_path_factory.mktemp("calibrate")),
-        )
+        yield [
+            pool.submit(patiently, job, functools.partial(tmp_path_factory.mktemp, job.__name__), ["log.h5"])
+            for job in (replay, calibrate)
+        ]
 
 
 def test_replay_of_our_dataset_moves_the_arm_through_it(jobs):

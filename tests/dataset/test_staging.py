@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 
@@ -7,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from so101walk.dataset.assemble import assemble
-from so101walk.dataset.staging import Staging, compare_identity, identity_of, quarantine, saved_walk_indices
+from so101walk.dataset.staging import (
+    Staging,
+    compare_identity,
+    identity_of,
+    quarantine,
+    recover,
+    saved_walk_indices,
+    sibling,
+)
 from so101walk.errors import DatasetError
 
 from .walks import SESSION, save, snapshot, staged, writer
@@ -177,3 +186,37 @@ def test_a_removed_staging_folder_leaves_nothing(tmp_path):
     with staging.lock():
         staging.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("state", ["old only", "old and building", "old and new", "building only"])
+def test_each_state_that_a_crash_can_leave_is_recovered(tmp_path, state):
+    out = tmp_path / "walk"
+    with staged(out, [0], 6).lock():
+        assemble(out)
+    wanted = snapshot(out)
+    if state == "old only":
+        out.rename(sibling(out, ".old"))
+    elif state == "old and building":
+        shutil.copytree(out, sibling(out, ".building"))
+        out.rename(sibling(out, ".old"))
+        (sibling(out, ".old") / "old").write_text("")
+    elif state == "old and new":
+        shutil.copytree(out, sibling(out, ".old"))
+    else:
+        (sibling(out, ".building") / "data").mkdir(parents=True)
+    assert recover(out) is not None
+    assert snapshot(out) == wanted
+    assert recover(out) is None
+
+
+def test_a_session_that_goes_on_after_a_swap_was_cut_short_knows_every_episode(tmp_path):
+    out = tmp_path / "walk"
+    with staged(out, [0, 1], 6).lock():
+        assemble(out)
+    staging = staged(out, [2], 6)
+    shutil.copytree(out, sibling(out, ".building"))
+    out.rename(sibling(out, ".old"))
+    with staging.lock():
+        staging.begin(SESSION)
+        assert saved_walk_indices(out) == {0, 1, 2}
+        assert assemble(out).walk_indices == (0, 1, 2)

@@ -79,6 +79,7 @@ def test_cancelling_ends_the_thread(tmp_path, given):
 
 def test_an_unwritable_path_is_told(tmp_path):
     video = VideoWriter(tmp_path / "missing" / "v.mp4", 30, *SIZE)
+    video.add(image(0, SIZE))
     with pytest.raises(DatasetError, match=r"v\.mp4"):
         video.finish()
 

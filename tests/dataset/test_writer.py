@@ -166,7 +166,7 @@ NOISY = """
 import sys
 import numpy as np
 sys.path.insert(0, {here!r})
-from .walks import CAMERAS, SESSION, Staging, frames, raw_log, save, writer
+from walks import CAMERAS, SESSION, Staging, frames, raw_log, save, writer
 import dataclasses, resource, signal
 staging = Staging({out!r})
 rng = np.random.default_rng(0)

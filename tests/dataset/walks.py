@@ -2,14 +2,16 @@
 
 Every image carries its own serial number in a strip of black and white cells, so that a decoded image tells which one
 it is. As a script: ``python walks.py walk OUT EPISODES FRAMES`` saves episodes one after another, a line on stdout for
-each; ``python walks.py die OUT WORK`` runs ``save`` or ``assemble`` once for every file operation in it, on a fresh
-copy of OUT each time, and is killed by SIGKILL just before that operation.
+each; ``hang`` does the same but stops in the middle of the last one; ``python walks.py die OUT WORK`` runs
+``save`` or ``assemble`` again and again, each time on a fresh copy of OUT and killed by SIGKILL at another of its file
+operations; it prints the copies' names.
 """
 
 import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -126,23 +128,26 @@ def copy_all(out: Path, target: Path) -> None:
             shutil.copytree(sibling(out, suffix), sibling(target, suffix))
 
 
-def _die_before(operation: int) -> Callable[[], int]:
-    """Kill this process before its ``operation``-th change of the disk; returns a counter of those done."""
-    done = 0
+OPERATIONS = ("rename", "link", "unlink", "rmdir", "mkdir", "fsync")
+"""Calls of ``os`` by which the code under test changes the disk."""
 
-    def counted(call: Callable[..., object]) -> Callable[..., object]:
+
+def _die_before(operation: int) -> list[str]:
+    """Kill this process before its ``operation``-th change of the disk; returns the list of those done so far."""
+    done: list[str] = []
+
+    def counted(name: str, call: Callable[..., object]) -> Callable[..., object]:
         def wrapped(*arguments: object, **options: object) -> object:
-            nonlocal done
-            if done == operation:
+            if len(done) == operation:
                 os.kill(os.getpid(), signal.SIGKILL)
-            done += 1
+            done.append(name)
             return call(*arguments, **options)
 
         return wrapped
 
-    for name in ("rename", "link", "unlink", "rmdir", "mkdir", "fsync"):
-        setattr(os, name, counted(getattr(os, name)))
-    return lambda: done
+    for name in OPERATIONS:
+        setattr(os, name, counted(name, getattr(os, name)))
+    return done
 
 
 def _work(out: Path, work: str) -> None:
@@ -157,20 +162,34 @@ def _work(out: Path, work: str) -> None:
             assemble(out)
 
 
+def _child(out: Path, work: str, operation: int) -> tuple[list[str], int]:
+    """Do ``work`` in a child that dies before ``operation``; its changes of the disk, and its wait status."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        done = _die_before(operation)
+        _work(out, work)
+        os.write(writing, " ".join(done).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as pipe:
+        done = pipe.read().split()
+    return done, os.waitpid(child, 0)[1]
+
+
 def _die(out: Path, work: str) -> None:
-    """One child for each file operation of ``work``, each on its own copy ``OUT-<n>``, until one lives to the end."""
-    for operation in range(10_000):
-        target = out.with_name(f"{out.name}-{operation}")
-        copy_all(out, target)
-        child = os.fork()
-        if child == 0:
-            _die_before(operation)
-            _work(target, work)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
-            print(operation if status == 0 else f"failed with {status}")
-            return
+    """Kill ``work`` just before and just after every rename, and at every thirteenth of its other changes of the disk."""
+    copy_all(out, out.with_name(f"{out.name}-whole"))
+    done, status = _child(out.with_name(f"{out.name}-whole"), work, 10**9)
+    assert status == 0
+    renames = {k for k, name in enumerate(done) if name == "rename"}
+    for operation in sorted(renames | {k + 1 for k in renames} | set(range(0, len(done), 13))):
+        if operation < len(done):
+            target = out.with_name(f"{out.name}-{operation}")
+            copy_all(out, target)
+            _, status = _child(target, work, operation)
+            assert os.WIFSIGNALED(status)
+            print(target.name)
 
 
 def _walk(out: Path, episodes: int, count: int) -> None:
@@ -182,8 +201,19 @@ def _walk(out: Path, episodes: int, count: int) -> None:
             print(f"saved {walk_index}", flush=True)
 
 
+def _hang(out: Path, episodes: int, count: int) -> None:
+    _walk(out, episodes - 1, count)
+    staging = Staging(out)
+    with staging.lock(), writer(staging, episodes - 1) as episode:
+        for frame in frames(episodes - 1, count // 2):
+            episode.add(frame)
+        print("halfway", flush=True)
+        time.sleep(600)
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "die":
-        _die(Path(sys.argv[2]), sys.argv[3])
+    mode, folder, *rest = sys.argv[1:]
+    if mode == "die":
+        _die(Path(folder), rest[0])
     else:
-        _walk(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+        {"walk": _walk, "hang": _hang}[mode](Path(folder), int(rest[0]), int(rest[1]))

@@ -171,4 +171,4 @@ def test_the_command_leaves_nothing_behind(tmp_path, number):
     assert not os.path.lexists(tmp_path / "arm")
     if number != signal.SIGKILL:
         assert code == 0
-        assert len(read_log(tmp_path / "log.h5").t_ns) > 50
+        assert len(read_log(tmp_path / "log.h5").t_ns) > 0

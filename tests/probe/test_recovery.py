@@ -58,7 +58,7 @@ def test_the_interval_of_the_whole_probe_holds_the_truth_at_its_nominal_rate():
 def test_isotropic_noise_has_little_anisotropy():
     world = World(3, episodes=60, held=20)
     _, found = world.score(world.latents(np.full(6, 0.5)))
-    assert found.anisotropy.value < 0.06
+    assert found.anisotropy.value < 0.1
     assert found.mean.value == pytest.approx(0.8, abs=0.04)
 
 

@@ -7,12 +7,22 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from so101walk.errors import UsageError
 from so101walk.probe import ridge
 
+STRENGTHS = (1e-7, 1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1e3)
 
-def _world(rng, n, d, m=3, groups=6):
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Many tiny systems: threads would only wait for each other."""
+    with threadpool_limits(1):
+        yield
+
+
+def _world(rng, n, d, m=2, groups=6):
     x = rng.standard_normal((n, d)) * rng.uniform(0.1, 50.0, d) + rng.normal(0.0, 100.0, d)
     y = x[:, : min(d, 4)] @ rng.standard_normal((min(d, 4), m)) + 20.0 * rng.standard_normal((n, m)) + 7.0
     episode = np.repeat(np.arange(groups), n // groups)
@@ -24,16 +34,16 @@ def _world(rng, n, d, m=3, groups=6):
 def test_fit_equals_scikit_learn_with_grouped_folds(n, d):
     x, y, episode, frame = _world(np.random.default_rng(1), n, d)
     folds = ridge.folds_of(episode, frame)
-    readout = ridge.fit(x, y, np.arange(n), folds)
+    readout = ridge.fit(x, y, np.arange(n), folds, STRENGTHS)
     scaled = StandardScaler().fit_transform(x)
     for j in range(y.shape[1]):
         scores = []
-        for strength in ridge.STRENGTHS:
+        for strength in STRENGTHS:
             model = Ridge(alpha=strength * n, solver="svd")
             predicted = cross_val_predict(model, scaled, y[:, j], groups=folds, cv=LeaveOneGroupOut())
             scores.append(1.0 - ((predicted - y[:, j]) ** 2).sum() / ((y[:, j] - y[:, j].mean()) ** 2).sum())
         np.testing.assert_allclose(readout.cv_r2[:, j], scores, rtol=1e-6, atol=1e-7)
-        alpha = ridge.STRENGTHS[int(np.argmax(scores))] * n
+        alpha = STRENGTHS[int(np.argmax(scores))] * n
         assert readout.alpha[j] == pytest.approx(alpha)
         model = Ridge(alpha=alpha, solver="svd").fit(scaled, y[:, j])
         np.testing.assert_allclose(readout.predict(x)[:, j], model.predict(scaled), rtol=1e-9, atol=1e-8)

@@ -11,7 +11,7 @@ __all__ = ["Camera", "Image"]
 
 @dataclass(frozen=True)
 class Image:
-    """One image and the moment of its capture on the arm's clock [ns]. ``rgb`` has shape (H, W, 3), uint8, read-only."""
+    """One image and the moment of its capture on the arm's clock [ns]. ``rgb`` is (H, W, 3) uint8, read-only."""
 
     t_ns: int
     rgb: NDArray[np.uint8]

@@ -88,6 +88,8 @@ def _walk_lines(walk: dict[str, Any]) -> list[str]:
         f"rho       {_number(walk['rho'], 3)}{declared}, spread over joints {_number(walk['rho_spread'], 3)}",
         f"samples   {walk['steps']} steps, worth {_number(walk['effective_samples'], 1)} independent ones a joint",
     ]
+    low, high = (_number(v, 2) for v in walk["rho_resolution"])
+    lines.append(f"          these could tell a joint whose rho is outside {low} to {high}")
     if walk["rejected_share"] is not None:
         lines.append(f"rejected  {walk['rejected']} of {walk['steps']} steps ({walk['rejected_share']:.1%})")
     if (s := walk["sigreg"]) is not None:
@@ -105,9 +107,8 @@ def _timing_lines(timing: dict[str, Any]) -> list[str]:
     if not timing["measured"]:
         return ["timing    unknown: the dataset keeps no measured times"]
     ages = ", ".join(f"{c} {a['p99']:.1f}" for c, a in timing["image_age_ms"].items())
-    return [
-        f"timing    cadence {timing['cadence_error']:+.3%}, {timing['gaps']} gaps, images within {ages} ms of their frame (p99)"
-    ]
+    cadence = f"cadence {timing['cadence_error']:+.3%}, {timing['gaps']} gaps"
+    return [f"timing    {cadence}, images within {ages} ms of their frame (p99)"]
 
 
 def _last_line(report: "CheckReport") -> str:

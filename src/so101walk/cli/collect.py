@@ -14,16 +14,29 @@ __all__ = ["command"]
 
 @click.command()
 @click.option("--episodes", type=int, default=25, show_default=True, help="Episodes wanted in total.")
-@click.option("--policy", "policy_name", default="ou", show_default=True, help="A policy's name or file (TOML or Python).")
-@click.option("--rho", type=float, help="Correlation of consecutive waypoints, above 0 and below 1 [default: the policy's].")
-@click.option("--rig", "rig_name", default="sim", show_default=True, help="A rig's name or file: which arm, which cameras.")
-@click.option("--out", type=click.Path(path_type=Path), help="The dataset's folder  [default: datasets/<policy>-<date>]")
+@click.option(
+    "--policy", "policy_name", default="ou", show_default=True, help="A policy's name or file (TOML or Python)."
+)
+@click.option(
+    "--rho", type=float, help="Correlation of consecutive waypoints, above 0 and below 1 [default: the policy's]."
+)
+@click.option(
+    "--rig", "rig_name", default="sim", show_default=True, help="A rig's name or file: which arm, which cameras."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The dataset's folder  [default: datasets/<policy>-<date>]"
+)
 @click.option("--episode-s", type=float, help="Seconds an episode  [default: 12]")
-@click.option("--seed", type=click.IntRange(min=0), help="Of the whole walk  [default: a new one, kept in the metadata]")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes; simulated rigs only.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of the whole walk  [default: a new one, kept in the metadata]"
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes; simulated rigs only."
+)
 @click.option("--resume", is_flag=True, help="Go on with the dataset at --out until it has --episodes.")
 @click.option("--dry-run", is_flag=True, help="Walk the simulated twin of the rig: same code, marked as simulated.")
 @click.option("--full-meshes", is_flag=True, help="Render the arm's original meshes (40 times slower).")
+@click.option("--yes", is_flag=True, help="Move a real arm without the countdown.")
 @click.option("--note", default="", help="A word to keep in the dataset's metadata.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, all else on stderr.")
 def command(
@@ -38,6 +51,7 @@ def command(
     resume: bool,
     dry_run: bool,
     full_meshes: bool,
+    yes: bool,
     note: str,
     as_json: bool,
 ) -> int:
@@ -52,7 +66,7 @@ def command(
     from ..errors import UsageError
     from ..policies.load import load_policy
     from ..rig import load_rig
-    from .live import Live, StopSignals, default_out, say_what_walks
+    from .live import Live, StopSignals, countdown, default_out, say_what_walks
 
     rig = load_rig(rig_name)
     overrides = {} if rho is None else {"rho": rho}
@@ -80,7 +94,8 @@ def command(
     )
     again = _again(spec, rig_name)
     with StopSignals() as stop, Live(spec, workers, resume, again, as_json) as live:
-        report = collect(spec, live, stop.asked, workers=workers)
+        before_motion = None if yes else lambda: countdown(stop.asked)
+        report = collect(spec, live, stop.asked, workers=workers, before_motion=before_motion)
         live.finish()
         live.print_report(report)
     return 130 if report.interrupted else 0

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import signal
 import sys
+import time
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from ..rig import Rig
     from ..session import SessionReport, SessionSpec
 
-__all__ = ["Live", "StopSignals", "console_for", "default_out", "say_what_walks"]
+TELL_EVERY = 10
+"""Frames between two looks at the progress display."""
+
+__all__ = ["Live", "StopSignals", "console_for", "countdown", "default_out", "say_what_walks"]
 
 
 def console_for(as_json: bool) -> Console:
@@ -40,15 +45,40 @@ def say_what_walks(rig: "Rig", dry_run: bool, as_json: bool) -> None:
     """The session's first line: the simulated arm or a real one, and how to get the other."""
     console = console_for(as_json)
     if rig.simulated:
-        console.print(f"Walking the simulated arm (rig {escape(rig.name)}). For a real one: --rig NAME|FILE, see docs/first-walk.md")
+        console.print(
+            f"Walking the simulated arm (rig {escape(rig.name)}). "
+            "For a real one: --rig NAME|FILE, see docs/first-walk.md"
+        )
     elif dry_run:
-        console.print(f"Dry run: walking the simulated twin of rig {escape(rig.name)}. Leave out --dry-run to move the arm")
+        console.print(
+            f"Dry run: walking the simulated twin of rig {escape(rig.name)}. Leave out --dry-run to move the arm"
+        )
     else:
         console.print(f"Walking the real arm of rig {escape(rig.name)}. Add --dry-run to try it in simulation first")
 
 
+def countdown(asked_to_stop: Callable[[], bool], seconds: int = 5) -> None:
+    """Announce a real arm's first motion, on stderr.
+
+    Raises:
+        Interrupted: The user asked to stop meanwhile.
+    """
+    from ..recording import Interrupted
+
+    print(
+        "The arm is about to move. Keep clear of it; Ctrl-C stops it, and cutting its power always does.",
+        file=sys.stderr,
+    )
+    for left in range(seconds, 0, -1):
+        print(f"moving in {left} s", file=sys.stderr)
+        for _ in range(10):
+            if asked_to_stop():
+                raise Interrupted
+            time.sleep(0.1)
+
+
 class StopSignals:
-    """Hears Ctrl-C, SIGTERM and SIGHUP while it is entered: the first asks to finish tidily, the second stops at once."""
+    """Hears Ctrl-C, SIGTERM and SIGHUP while entered: the first asks to finish tidily, the second stops at once."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -144,10 +174,10 @@ class Live:
     def advanced(self, walk_index: int, frames: int) -> None:
         """See :class:`so101walk.session.Report`."""
         self._frames[walk_index] = frames
+        if frames % TELL_EVERY and frames != self._spec.frames:
+            return
         speed = self._progress.tasks[self._task].speed
-        self._progress.update(
-            self._task, completed=sum(self._frames.values()), rate=f"{speed:.0f}" if speed else "-"
-        )
+        self._progress.update(self._task, completed=sum(self._frames.values()), rate=f"{speed:.0f}" if speed else "-")
 
     def saved(self, walk_index: int, record: dict[str, Any]) -> None:
         """See :class:`so101walk.session.Report`."""
@@ -158,7 +188,9 @@ class Live:
         accepted = f"{1 - self._refused / self._steps:.1%}" if self._steps else "-"
         self._progress.update(self._task, saved=self._saved, accepted=accepted)
         if self._progress.disable:
-            self._err.print(f"episode {walk_index} saved ({self._saved}/{self._spec.episodes}), accepted {accepted} so far")
+            self._err.print(
+                f"episode {walk_index} saved ({self._saved}/{self._spec.episodes}), accepted {accepted} so far"
+            )
 
     def failed(self, walk_index: int, reason: str) -> None:
         """See :class:`so101walk.session.Report`."""
@@ -189,13 +221,17 @@ def _table(report: "SessionReport") -> Table:
         "episodes": f"{report.episodes} of {report.wanted} ({report.collected} new)",
         "frames": f"{report.frames}",
         "accepted": "-" if report.acceptance is None else f"{report.acceptance:.1%} of {report.steps} steps",
-        "refused by": ", ".join(f"{cause} {n}" for cause, n in sorted(report.causes.items(), key=lambda c: -c[1])) or "-",
+        "refused by": ", ".join(f"{cause} {n}" for cause, n in sorted(report.causes.items(), key=lambda c: -c[1]))
+        or "-",
         "stretched": f"{report.stretched} steps took longer, for the speed limits",
         "achieved": f"{report.rate_hz:.0f} frames/s over {report.seconds:.0f} s",
         "repeated images": ", ".join(f"{c} {n}" for c, n in report.repeated.items()) or "-",
-        "unread ticks": f"{report.bad_ticks}",
+        "unread ticks": f"{report.bad_ticks}"
+        + (f" ({', '.join(f'{joint} {n}' for joint, n in report.unread.items())})" if report.unread else ""),
         "seed": f"{report.seed}",
     }
+    if report.faults:
+        rows["fault records"] = report.faults
     if report.failed:
         rows["set aside"] = "; ".join(report.failed)
     for name, value in rows.items():

@@ -100,7 +100,10 @@ class LiveTrain:
 
 
 def look_table(looks: "list[Look]", header: bool = True) -> Table:
-    """Looks as rows: step, the loss and its terms, images a second, figures on validation; a star marks the best so far."""
+    """Looks as rows: step, the loss and its terms, images a second, figures on validation.
+
+    A star marks the best so far.
+    """
     table = Table(box=None, pad_edge=False, show_header=header, header_style="bold")
     first = looks[0]
     table.add_column("step", min_width=8, justify="right")

@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(version("so101walk"), prog_name="so101walk")
 def cli() -> None:
-    """Random-walk episodes on the SO-101 arm: collect them, check them, and measure what a latent holds of the joints."""
+    """Random-walk episodes on the SO-101 arm: collect, check, and measure what a latent holds of the joints."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

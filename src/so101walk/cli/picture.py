@@ -11,7 +11,9 @@ __all__ = ["command"]
 @click.command()
 @click.argument("dataset", type=click.Path(path_type=Path))
 @click.option("--episode", type=click.IntRange(min=0), default=0, show_default=True, help="Which episode.")
-@click.option("--out", type=click.Path(path_type=Path), help="The PNG to write  [default: beside the dataset, DATASET.png]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: beside the dataset, DATASET.png]"
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, all else on stderr.")
 def command(dataset: Path, episode: int, out: Path | None, as_json: bool) -> None:
     """Draw a contact sheet of DATASET as a PNG: camera views over joint traces. Its path is printed."""

@@ -75,9 +75,10 @@ def command(
     ):
         spread = "-" if figure.low is None or figure.high is None else f"{figure.low:.3f} to {figure.high:.3f}"
         table.add_row(escape(name), rivals, f"{figure.value:.3f}", spread, f"{chance:.3f}")
+    how = "rolled out" if result.how == "rollout" else "frozen, predictor on top"
     console = console_for(as_json)
     console.print(table)
     console.print(
-        f"{result.trials} trials in {len(result.episodes)} held-out episodes, {result.horizon_frames} frames from start to "
-        f"goal, {result.rivals + 1} chunks each; latent {'rolled out' if result.how == 'rollout' else 'frozen, predictor on top'}"
+        f"{result.trials} trials in {len(result.episodes)} held-out episodes, {result.horizon_frames} frames from "
+        f"start to goal, {result.rivals + 1} chunks each; latent {how}"
     )

@@ -63,9 +63,9 @@ def command(
         threads=threads,
         resume=resume,
     )
-    with StopSignals("finishing: the state is saved, --resume goes on (again to stop at once)") as stop:
-        with LiveTrain(chosen, as_json) as live:
-            run = train(spec, live.report(), stop.asked)
+    words = "finishing: the state is saved, --resume goes on (again to stop at once)"
+    with StopSignals(words) as stop, LiveTrain(chosen, as_json) as live:
+        run = train(spec, live.report(), stop.asked)
     if as_json:
         click.echo(run_as_json(run))
     else:

@@ -2,7 +2,8 @@
 
 Each episode keeps its own data file and videos, so nothing is decoded or copied: files are hard-linked under their new
 names, only three columns of small integers are written anew, and the metadata is written once. The new dataset is built
-aside in ``NAME.building`` and takes the old one's place by two renames; see :func:`recover` for a crash in between.
+aside in ``NAME.building`` and takes the old one's place by two renames; see
+:func:`~so101walk.dataset.staging.recover` for a crash in between.
 """
 
 import os
@@ -17,7 +18,7 @@ from .card import card
 from .durable import fsync_tree, json_bytes, link_or_copy, read_json, remove_tree, rename, told, write_bytes
 from .metadata import Layout, metadata_files, own_metadata, session_of, write_metadata
 from .schema import EPISODES_TABLE, INFO, META, STATS, data_path, features, raw_path, video_path
-from .staging import RECORD, Staging, sibling
+from .staging import RECORD, Staging, recover, sibling
 from .tables import episode_row, episodes_table, parquet_bytes, read_parquet, reindexed, reindexed_row
 from .verify import EpisodeFiles
 
@@ -31,7 +32,6 @@ __all__ = [
     "episodes_of_staging",
     "numbered_rows",
     "read_staged",
-    "recover",
 ]
 
 EPISODE_FILE = re.compile(
@@ -212,30 +212,6 @@ def _swap(out: Path) -> None:
             rename(out, old)
         rename(building, out)
     remove_tree(old)
-
-
-def recover(out: Path) -> str | None:
-    """Finish or undo an assembly that a crash cut short. Call it under the staging folder's lock.
-
-    ``.old`` exists only once the new dataset is complete and flushed. So: with ``.old`` and no dataset the new one
-    takes its place; with both the old one is removed; ``.building`` without ``.old`` is an unfinished build of linked
-    files, all of which still lie where they came from, and is removed.
-
-    Returns:
-        What was done, in words, or None if there was nothing to do.
-    """
-    building, old = sibling(out, ".building"), sibling(out, ".old")
-    if old.exists() and not out.exists():
-        rename(building if building.exists() else old, out)
-        remove_tree(old)
-        return "an assembly was cut short between its two renames; the new dataset was put in place"
-    if old.exists():
-        remove_tree(old)
-        return "an assembly was cut short after the new dataset was in place; the old one was removed"
-    if building.exists():
-        remove_tree(building)
-        return "an assembly was cut short while it was building; what it had built was removed"
-    return None
 
 
 def episode_files_of(out: Path) -> dict[str, Path]:

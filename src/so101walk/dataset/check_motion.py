@@ -28,7 +28,7 @@ LAG_S = 0.2
 """A joint may begin to move so long after its command did: twice the 100 ms told (field.md)."""
 
 SAG = 5.0
-"""A measured joint may be so far outside the envelope [deg or %]: sag under load is up to 2.6, backlash 1 (field.md)."""
+"""A measured joint may be so far outside the envelope [deg or %]: sag up to 2.6, backlash 1 (field.md)."""
 
 TICK = 0.1
 """Commands are whole ticks of 0.088 deg."""

@@ -148,6 +148,7 @@ def _numbers(evidence: Evidence) -> dict[str, Any]:
         "rho": _plain(evidence.pooled_rho),
         "rho_spread": _plain(float(np.max(evidence.rho) - np.min(evidence.rho))),
         "rho_spread_ci": [_plain(v) for v in evidence.spread_ci],
+        "rho_resolution": _resolution(evidence),
         "largest_correlation": None
         if strongest is None
         else {"joints": list(strongest[0]), "lag": strongest[1], "value": _plain(strongest[2])},
@@ -156,6 +157,12 @@ def _numbers(evidence: Evidence) -> dict[str, Any]:
         "autocorrelation": evidence.curves,
         "joints": table,
     }
+
+
+def _resolution(evidence: Evidence) -> list[float | None]:
+    """Between which two values a single joint's rho can lie without so few samples telling it from the others'."""
+    center, width = math.atanh(min(evidence.pooled_rho, 0.9999)), evidence.properties["isotropy"].resolution
+    return [_plain(math.tanh(center - width)), _plain(math.tanh(center + width))]
 
 
 def _test(p: Property, evidence: Evidence) -> dict[str, Any]:

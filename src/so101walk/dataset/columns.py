@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -57,7 +56,7 @@ def read_parquet(path: Path, names: list[str] | None = None, hint: str = "", epi
             wanted = None if names is None else [*dict.fromkeys([*names, "episode_index"])]
             groups = _groups_of(file.metadata, episode)
             table = file.read_row_groups(groups, columns=wanted, use_threads=False)
-            return table.filter(pc.equal(table["episode_index"], episode))
+            return _only(table, to_numpy(table["episode_index"]) == episode)
     except FileNotFoundError as e:
         raise DatasetError(f"{path}: the file is missing{hint}") from e
     except (pa.ArrowException, OSError) as e:
@@ -76,6 +75,13 @@ def _groups_of(metadata: pq.FileMetaData, episode: int) -> list[int]:
         if stats is None or not stats.has_min_max or stats.min <= episode <= stats.max:
             found.append(group)
     return found
+
+
+def _only(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
+    """The wanted rows, by slices; an episode's rows lie together."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    slices = [table.slice(int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return pa.concat_tables(slices) if slices else table.slice(0, 0)
 
 
 def parquet_names(path: Path, hint: str = "") -> list[str]:
@@ -101,4 +107,12 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
             return np.array(column.to_pylist(), dtype=object)
         shape.append(width)
         array = inner
-    return array.to_numpy(zero_copy_only=False).reshape(n, *shape)
+    return _flat(array).reshape(n, *shape)
+
+
+def _flat(array: pa.Array) -> NDArray[Any]:
+    """A plain array; numbers go by DLPack, since Arrow's own ``to_numpy`` first imports pandas, half a second of it."""
+    plain = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    if plain and array.null_count == 0 and len(array):
+        return np.from_dlpack(array)
+    return array.to_numpy(zero_copy_only=False)

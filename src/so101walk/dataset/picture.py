@@ -44,7 +44,8 @@ def contact_sheet(dataset: Dataset, out: Path, episode: int = 0, thumbnails: int
     cameras = dataset.cameras
     height = 1.6 * len(cameras) + 0.95 * len(names) + 0.8
     figure = plt.figure(figsize=(13, height), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=[max(1.6 * len(cameras), 0.01), 0.95 * len(names) + 0.6])
+    heights = [max(1.6 * len(cameras), 0.01), 0.95 * len(names) + 0.6]
+    top, bottom = figure.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
     figure.suptitle(f"{dataset.root.name}, episode {episode}: {rows} frames at {dataset.fps} fps", fontsize=11)
     if cameras:
         grid = top.subplots(len(cameras), len(shown), squeeze=False)
@@ -57,7 +58,9 @@ def contact_sheet(dataset: Dataset, out: Path, episode: int = 0, thumbnails: int
     return out
 
 
-def _draw_pictures(axes: "NDArray[np.object_]", images: NDArray[np.uint8], name: str, at_s: NDArray[np.float64]) -> None:
+def _draw_pictures(
+    axes: "NDArray[np.object_]", images: NDArray[np.uint8], name: str, at_s: NDArray[np.float64]
+) -> None:
     for ax, image, t_s in zip(axes, images, at_s, strict=True):
         ax.imshow(image)
         ax.set_xticks([])

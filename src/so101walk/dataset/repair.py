@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DatasetError
-from .assemble import Episode, Progress, assemble, build, episode_files_of, read_staged, recover
+from .assemble import Episode, Progress, assemble, build, episode_files_of, read_staged
 from .durable import plain
 from .schema import META
-from .staging import HALF_WRITTEN, Staging, quarantine, sibling
+from .staging import HALF_WRITTEN, Staging, quarantine, recover, sibling
 from .survey import metadata_faults, survey
 from .verify import check_files
 
@@ -132,6 +132,9 @@ def _repair(staging: Staging, on_episode: Progress | None) -> RepairReport:
     if staging.saved():
         report = assemble(out)
         return RepairReport(out, report.episodes, report.frames, report.added, tuple(moved), tuple(faults), recovered)
+    if episodes and staging.exists:
+        staging.remove()
+        recovered = recovered or "an assembly was cut short while it removed its staging folder; that was finished"
     frames = sum(e.row["length"] for e in episodes)
     return RepairReport(out, len(episodes), frames, 0, tuple(moved), tuple(faults), recovered)
 

@@ -30,6 +30,7 @@ __all__ = [
     "compare_identity",
     "identity_of",
     "quarantine",
+    "recover",
     "saved_walk_indices",
     "sibling",
 ]
@@ -71,9 +72,10 @@ class Staging:
         return (self.root / "session.json").is_file()
 
     def begin(self, session: Mapping[str, Any]) -> None:
-        """Make the folder ready for a session: what an earlier one left half-written is moved to the quarantine.
+        """Make the folder ready for a session; call it under :meth:`lock`.
 
-        Call it under :meth:`lock`. An earlier session's description stays as it is.
+        An assembly that was cut short is finished or undone, and what an earlier session left half-written is moved to
+        the quarantine. An earlier session's description stays as it is.
 
         Args:
             session: What walks, as JSON: the keys of :data:`IDENTITY`, and whatever else is worth keeping (seed, ...).
@@ -88,6 +90,7 @@ class Staging:
             raise DatasetError(f"{self.out} holds another walk: {'; '.join(lines)}. Use another --out.")
         for folder in (self.episodes, self.tmp, self.aside):
             make_dirs(folder)
+        recover(self.out)
         self.clear_assembled()
         self.clear_leftovers()
         if not self.exists:
@@ -175,6 +178,30 @@ class Staging:
                 folder.rmdir()
             except OSError:
                 pass  # not there, or another session has just begun here
+
+
+def recover(out: Path) -> str | None:
+    """Finish or undo an assembly that a crash cut short. Call it under the staging folder's lock.
+
+    ``.old`` exists only once the new dataset is complete and flushed. So: with ``.old`` and no dataset the new one
+    takes its place; with both the old one is removed; ``.building`` without ``.old`` is an unfinished build of linked
+    files, all of which still lie where they came from, and is removed.
+
+    Returns:
+        What was done, in words, or None if there was nothing to do.
+    """
+    building, old = sibling(out, ".building"), sibling(out, ".old")
+    if old.exists() and not out.exists():
+        rename(building if building.exists() else old, out)
+        remove_tree(old)
+        return "an assembly was cut short between its two renames; the new dataset was put in place"
+    if old.exists():
+        remove_tree(old)
+        return "an assembly was cut short after the new dataset was in place; the old one was removed"
+    if building.exists():
+        remove_tree(building)
+        return "an assembly was cut short while it was building; what it had built was removed"
+    return None
 
 
 def quarantine(out: Path, paths: Sequence[Path], reason: str, name: str) -> Path:

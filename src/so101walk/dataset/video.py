@@ -202,7 +202,7 @@ def _frames(path: Path) -> Iterator[Any]:
 
 
 def _check_boxes(path: Path) -> None:
-    """Check that the boxes an mp4 is made of (ISO/IEC 14496-12, 4.2) end where the file does, and that it has its index."""
+    """Check that the boxes of an mp4 (ISO/IEC 14496-12, 4.2) end where the file does, and that one is its index."""
     length = path.stat().st_size
     at, kinds = 0, set()
     with path.open("rb") as f:

@@ -37,8 +37,8 @@ LAW = ("isotropy", "scale", "start", "mean", "dependence", "skew", "kurtosis")
 STANDARDISED_LAW = ("isotropy", "start", "dependence", "skew", "kurtosis")
 """Mean and scale say nothing once they were taken from the data."""
 
-MAX_POINTS = 6000
-"""Tests look at so many waypoints at most, of evenly chosen episodes; more could only find what is too small to matter."""
+MAX_POINTS = 4000
+"""Tests look at no more waypoints, of evenly chosen episodes: more could only find what is too small to matter."""
 
 MIN_STEPS = 20
 """With fewer steps nothing is said of a walk."""
@@ -105,7 +105,7 @@ class Evidence:
 
 
 def from_waypoints(rows: Mapping[int, Rows], claims: Claims, rng: np.random.Generator) -> Evidence | str:
-    """Evidence from ``walk.z`` at the rows that ``walk.waypoint`` flags, or a text that says why there is too little."""
+    """Evidence from ``walk.z`` at the rows that ``walk.waypoint`` flags, or a text: why there is too little."""
     from ..joints import JOINTS
 
     chains = [c for r in rows.values() for c in _chains_of(r)]
@@ -127,13 +127,12 @@ def from_waypoints(rows: Mapping[int, Rows], claims: Claims, rng: np.random.Gene
     properties, sigreg = _test_waypoints(u, z, chains, rho, rng)
     ci, spread_ci = bootstrap_rho(z, layout, rng)
     pooled = float(pooled_rho(z, layout))
-    names = np.array(JOINTS)
     return Evidence(
         source="walk.z at waypoints",
         at_waypoints=True,
         names=JOINTS,
-        moving=tuple(names[moves]),
-        still=tuple(names[~moves & ~off]),
+        moving=_where(JOINTS, moves),
+        still=_where(JOINTS, ~moves & ~off),
         episodes=len(rows),
         points=layout.n,
         steps=len(layout.pairs),
@@ -148,10 +147,14 @@ def from_waypoints(rows: Mapping[int, Rows], claims: Claims, rng: np.random.Gene
         std=z.std(0),
         skew=skew(z),
         kurtosis=kurtosis(z),
-        strongest=_strongest(z, layout, tuple(names[moves])),
+        strongest=_strongest(z, layout, _where(JOINTS, moves)),
         properties=properties,
         sigreg=sigreg,
     )
+
+
+def _where(names: tuple[str, ...], mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(name for name, chosen in zip(names, mask, strict=True) if chosen)
 
 
 def _chains_of(rows: Rows) -> list[Floats]:
@@ -220,7 +223,7 @@ def from_frames(dataset: Dataset, rows: Mapping[int, Rows], rng: np.random.Gener
     below = np.flatnonzero(common < STEP_CORRELATION)
     lag = int(below[0]) if len(below) else lags - 1
     thin = [s[::lag] for s in x]
-    moving = tuple(np.array(names)[moves])
+    moving = _where(names, moves)
     properties, sigreg = _test_frames(thin, common[::lag], rng)
     layout, z = Layout.of(thin), np.concatenate(thin)
     ci, spread_ci = bootstrap_rho(z, layout, rng)
@@ -231,7 +234,7 @@ def from_frames(dataset: Dataset, rows: Mapping[int, Rows], rng: np.random.Gener
         at_waypoints=False,
         names=names,
         moving=moving,
-        still=tuple(np.array(names)[~moves]),
+        still=_where(names, ~moves),
         episodes=len(series),
         points=layout.n,
         steps=len(layout.pairs),
@@ -272,7 +275,7 @@ def _standardised(z: Floats) -> Floats:
 
 
 def _fade(lags: int) -> Floats:
-    """1 over the first half of the lags, then a cosine down to 0, so that the noise at long lags does little. (lags,)."""
+    """1 over the first half of the lags, then a cosine down to 0, against the noise at long lags. Shape (lags,)."""
     k = np.arange(lags) / lags
     return np.where(k <= 0.5, 1.0, 0.5 + 0.5 * np.cos(np.pi * (2 * k - 1)))
 

@@ -6,6 +6,7 @@ that the chance of any false alarm in a sound dataset is at most :data:`ALPHA` o
 keeps a very long walk from failing for what no one would notice, such as the truncation to the safe set.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,8 +24,8 @@ Draw = Callable[[np.random.Generator, Layout, int], Floats]
 ALPHA = 0.01
 """Chance that a sound walk fails any of the properties."""
 
-COPIES = 2000
-"""Monte-Carlo walks: enough to resolve ALPHA shared by nine properties."""
+COPIES, MANY_POINTS = 2000, 1000
+"""Monte-Carlo walks: enough to resolve ALPHA shared by nine properties; half of them for walks of many waypoints."""
 
 SIGREG_COPIES = 400
 """Fewer for SIGReg, which costs more; its tail is that of a gamma law with the three moments seen."""
@@ -71,12 +72,15 @@ class Property:
         p: Chance that an isotropic Gaussian walk of this size deviates as much in any joint.
         failed: Whether it is too far off by chance and by what matters.
         joints: Which of the d joints are too far off, by position.
+        resolution: The smallest deviation that this many samples can tell from chance, on the scale of
+            :func:`~so101walk.dataset.walk_stats.statistics`.
     """
 
     name: str
     p: float
     failed: bool
     joints: tuple[int, ...]
+    resolution: float
 
     @property
     def words(self) -> str:
@@ -112,7 +116,8 @@ def judge(
         names: Keys of :data:`MATTERS`.
         declared_rho: With it, ``rho`` is tested too: the pooled correlation against this one, which ``draw`` has.
     """
-    blocks = _blocks(COPIES, max(1, BLOCK // (layout.n * z.shape[-1])))
+    copies = COPIES if layout.n <= MANY_POINTS else COPIES // 2
+    blocks = _blocks(copies, max(1, BLOCK // (layout.n * z.shape[-1])))
     parts = [statistics(draw(rng, layout, n), layout) for n in blocks]
     seen, off = statistics(z, layout), _deviations(z, layout)
     if declared_rho is not None:
@@ -143,7 +148,8 @@ def judge_sigreg(z: Floats, layout: Layout, draw: Draw, rng: np.random.Generator
     both_p = float(min(1.0, 2 * min(p, d * p_joint.min(initial=1.0))))
     shape, scale, shift = _gamma(over_all)
     q99 = float(special.gammaincinv(shape, 0.99) * scale + shift)
-    found = Property("sigreg", both_p, bool(jointly or len(joints)), tuple(int(j) for j in joints))
+    resolution = float(special.gammaincinv(shape, 1 - share / 2) * scale + shift)
+    found = Property("sigreg", both_p, bool(jointly or len(joints)), tuple(int(j) for j in joints), resolution)
     return found, Sigreg(statistic, float(over_all.mean()), q99, p)
 
 
@@ -153,8 +159,9 @@ def _blocks(total: int, size: int) -> list[int]:
 
 def _deviations(z: Floats, layout: Layout) -> dict[str, Floats]:
     """How far off each joint or pair is, in the units of :data:`MATTERS`."""
+    rho = rho_hat(z, layout)
     return {
-        "isotropy": np.abs(rho_hat(z, layout) - pooled_rho(z, layout)),
+        "isotropy": np.abs(rho - np.median(rho)),
         "scale": np.abs(np.sqrt((z * z).mean(0)) - 1),
         "start": np.abs(np.sqrt((z[layout.first] ** 2).mean(0)) - 1),
         "mean": np.abs(z.mean(0)),
@@ -167,14 +174,16 @@ def _deviations(z: Floats, layout: Layout) -> dict[str, Floats]:
 def _property(name: str, seen: Floats, null: Floats, off: Floats, d: int) -> Property:
     """A max-T test (Westfall and Young 1993): components are exchangeable under the null, so they share one scale."""
     if not len(seen):
-        return Property(name, 1.0, False, ())
+        return Property(name, 1.0, False, (), math.inf)
     center, spread = null.mean(), null.std()
     largest = (np.abs(null - center) / spread).max(1)
     t = np.nan_to_num(np.abs(seen - center) / spread, nan=0.0, posinf=np.inf)
     p = float((1 + (largest >= t.max()).sum()) / (1 + len(largest)))
-    wrong = np.flatnonzero((t > np.quantile(largest, 1 - ALPHA / len(MATTERS))) & (off >= MATTERS[name]))
+    limit = float(np.quantile(largest, 1 - ALPHA / len(MATTERS)))
+    wrong = np.flatnonzero((t > limit) & (off >= MATTERS[name]))
     joints = wrong if name != "dependence" else np.unique([correlated_pairs(d)[k][:2] for k in wrong]).astype(int)
-    return Property(name, p, bool(len(wrong)), tuple(int(j) for j in joints) if name != "rho" else ())
+    named = tuple(int(j) for j in joints) if name != "rho" else ()
+    return Property(name, p, bool(len(wrong)), named, limit * float(spread))
 
 
 def _gamma(null: Floats) -> tuple[float, float, float]:

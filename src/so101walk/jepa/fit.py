@@ -54,7 +54,10 @@ class Task(Protocol):
         ...
 
     def evaluate(self) -> dict[str, float]:
-        """Figures on validation data, ``loss`` among them; always on the same batches. The module is in eval mode."""
+        """Figures on validation data, always the same; the module is in eval mode.
+
+        ``criterion`` is among them: the lower it is, the better the weights.
+        """
         ...
 
 
@@ -67,7 +70,7 @@ class Look:
         terms: Loss and its terms, averaged over the steps since the last look.
         validation: Figures of :meth:`Task.evaluate`.
         images_s: Images trained on a second since the last look.
-        best: Whether no earlier look had a lower validation loss.
+        best: Whether no earlier look had a lower criterion.
     """
 
     step: int
@@ -89,7 +92,7 @@ class State:
     module: dict[str, Tensor] = field(default_factory=dict)
     optimiser: dict[str, Any] = field(default_factory=dict)
     best: dict[str, Tensor] = field(default_factory=dict)
-    best_loss: float = math.inf
+    best_criterion: float = math.inf
     best_step: int = 0
     stale: int = 0
     done: bool = False
@@ -174,9 +177,9 @@ def _look(task: Task, state: State, tally: list[dict[str, float]], images_s: flo
     task.module.eval()
     with torch.no_grad():
         figures = task.evaluate()
-    best = figures["loss"] < state.best_loss or not state.best
+    best = figures["criterion"] < state.best_criterion or not state.best
     if best:
-        state.best_loss, state.best_step = figures["loss"], state.step
+        state.best_criterion, state.best_step = figures["criterion"], state.step
         state.best = _copy(task.module)
     terms = {name: float(np.mean([t[name] for t in tally])) for name in tally[0]}
     return Look(state.step, terms, figures, images_s, best)

@@ -105,6 +105,7 @@ class PairTask:
         figures["whitening"] = float(np.linalg.norm(np.cov(latents.T).reshape(identity.shape) - identity))
         local = Pairs(places[: len(v)], places[len(v) :], v.lag)
         figures["pair_correlation"] = correlation(latents, local, self._leading)
+        figures["criterion"] = 1.0 - figures["pair_correlation"]
         if self._perfect is not None:
             figures["perfect"] = self._perfect
         return figures

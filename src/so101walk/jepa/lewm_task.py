@@ -36,7 +36,7 @@ def action_chunks(
     chunk = actions[rows[..., None] + np.arange(stride)]
     if relative:
         chunk = chunk - chunk[..., :1, :]
-    return chunk.reshape(*rows.shape, -1).astype(np.float32)
+    return chunk.reshape(*rows.shape, stride * actions.shape[1]).astype(np.float32)
 
 
 class WindowTask:
@@ -110,6 +110,7 @@ class WindowTask:
         flat = z.flatten(0, 1)
         figures["whitening"] = float((torch.cov(flat.T) - torch.eye(flat.shape[1], dtype=flat.dtype)).norm())
         still = float((z[:, 1:] - z[:, :-1]).square().mean())
+        figures["criterion"] = figures["prediction"] / max(float(flat.var(dim=0).mean()), 1e-12)
         figures["skill"] = 1.0 - figures["prediction"] / max(still, 1e-12)
         return figures
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .recipe import EncoderConfig, FramesConfig
 
-__all__ = ["Encoder", "autocast", "best_device", "parameter_count", "seeded"]
+__all__ = ["Encoder", "autocast", "best_device", "hash_seed", "one_thread", "parameter_count", "seeded"]
 
 
 class Encoder(nn.Module):
@@ -65,6 +65,17 @@ def seeded(*entropy: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(hash_seed(*entropy))
         yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one CPU thread inside the block: the fastest way through layers too small to be shared out."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def hash_seed(*entropy: int) -> int:

@@ -16,6 +16,7 @@ from ..dataset.reader import Dataset
 from ..errors import DatasetError, UsageError
 from .frames import timeline_of
 from .pairs import Timeline
+from .recipe import LewmRecipe
 from .trials import Top1, Trials, draw_trials, hits, top1
 
 __all__ = ["RankOptions", "RankResult", "action_baselines", "rank"]
@@ -83,6 +84,7 @@ class RankResult:
     def to_json(self) -> dict[str, Any]:
         """Plain values; figures with intervals as ``{"value", "low", "high"}``."""
         values = vars(self) | {k: getattr(self, k).to_json() for k in ("top1", "top1_same", "top1_other")}
+        values["interval"] = None if self.top1.low is None else [self.top1.low, self.top1.high]
         return values | {"baselines": {k: v.to_json() for k, v in self.baselines.items()}}
 
 
@@ -112,24 +114,31 @@ def rank(
     actions = data.columns(["action"])["action"].astype(np.float64)
     run = load_run(who) if (Path(who) / "run.json").is_file() else None
     train, held = _split(data, run, options)
-    lewm = run is not None and run.recipe.kind == "lewm"
-    stride = options.stride or (run.recipe.windows.stride if run is not None and run.recipe.kind == "lewm" else 1)
+    model = run if run is not None and isinstance(run.recipe, LewmRecipe) else None
+    trained_at = run.recipe.windows.stride if run is not None and isinstance(run.recipe, LewmRecipe) else 1
+    stride = options.stride or trained_at
     rng = np.random.default_rng([options.seed, 5])
     trials = draw_trials(timeline, held, options.horizon * stride, options.rivals, options.trials, rng)
     spec = f"jepa:{who}" if run is not None else who
-    if lewm:
-        assert run is not None
-        if stride != run.recipe.windows.stride:
-            raise UsageError(
-                f"--stride is {stride}, but {who} was trained at a stride of {run.recipe.windows.stride}; leave it out"
-            )
+    if model is not None:
+        if stride != trained_at:
+            raise UsageError(f"--stride is {stride}, but {who} was trained at one of {trained_at} frames; leave it out")
         say("rolling the model out")
-        distance = rollout_distances(run, data, timeline, actions, trials, options.device)
+        distance = rollout_distances(model, data, timeline, actions, trials, options.device)
     else:
         say("encoding, and training a predictor on the frozen latent")
         distance = frozen_distances(spec, data, timeline, actions, trials, train, options)
     return _result(
-        spec, str(dataset), "rollout" if lewm else "frozen", distance, trials, actions, timeline, train, held, options
+        spec,
+        str(dataset),
+        "rollout" if model is not None else "frozen",
+        distance,
+        trials,
+        actions,
+        timeline,
+        train,
+        held,
+        options,
     )
 
 

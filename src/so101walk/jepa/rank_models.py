@@ -18,7 +18,7 @@ from .frames import open_frames
 from .lejepa import encode_rows
 from .lewm import LeWM, rollout
 from .lewm_task import action_chunks
-from .model import best_device, seeded
+from .model import best_device, one_thread, seeded
 from .pairs import Timeline
 from .rank import RankOptions
 from .recipe import OptimiserConfig, StopConfig
@@ -117,7 +117,8 @@ class _ChunkTask:
 
     def evaluate(self) -> dict[str, float]:
         """Squared error on the starts kept for looks."""
-        return {"loss": float(self._error(self._looked))}
+        error = float(self._error(self._looked))
+        return {"loss": error, "criterion": error}
 
     def _error(self, rows: NDArray[np.int64]) -> Tensor:
         z, action, after = (t[rows] for t in self._data)
@@ -149,19 +150,17 @@ def frozen_distances(
         raise UsageError(
             "a predictor on a frozen latent needs two training episodes longer than the horizon; lower --horizon"
         )
-    looked = np.isin(
-        timeline.episode[starts],
-        fit_on[:: max(2, len(fit_on) // max(1, len(fit_on) // 10))][: max(1, len(fit_on) // 10)],
-    )
+    looked = np.isin(timeline.episode[starts], fit_on[:: min(10, len(fit_on))])
     chunk = torch.from_numpy(action_chunks(act, starts, trials.reach, relative=False))
-    with seeded(options.seed, 7):
+    with one_thread(), seeded(options.seed, 7):
         module = FrozenPredictor(z.shape[1], chunk.shape[1])
     latent = torch.from_numpy(z)
     task = _ChunkTask(module, latent[starts], chunk, latent[starts + trials.reach], looked)
     optimiser = OptimiserConfig(
         lr=1e-3, weight_decay=1e-3, warmup_steps=min(100, options.steps), batch=256, steps=options.steps
     )
-    fit(task, optimiser, StopConfig(every=max(1, options.steps // 10)), options.seed)
+    with one_thread():
+        fit(task, optimiser, StopConfig(every=max(1, options.steps // 10)), options.seed)
     module.eval()
     ranked = torch.from_numpy(action_chunks(act, trials.chunks, trials.reach, relative=False))
     n, k = trials.chunks.shape

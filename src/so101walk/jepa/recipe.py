@@ -166,7 +166,7 @@ class StopConfig:
 
     Args:
         every: Steps from one look to the next.
-        patience: Looks without a better validation loss after which training stops; 0 never stops early.
+        patience: Looks in a row without better weights after which training stops; 0 never stops early.
         validation: Share of the training episodes kept for these looks, at least one episode.
     """
 

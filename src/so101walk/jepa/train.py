@@ -29,7 +29,7 @@ from .pairs import Pairs, correlation, pairs_of
 from .recipe import LejepaRecipe, LewmRecipe, Recipe
 from .run import Run, build_module, load_run, load_state, save_state
 
-__all__ = ["Report", "TrainSpec", "train"]
+__all__ = ["Report", "TrainSpec", "plan", "train"]
 
 WEIGHT_STREAM, SPLIT_STREAM = 2, 3
 
@@ -92,7 +92,7 @@ def train(spec: TrainSpec, report: Report | None = None, should_stop: Callable[[
         torch.set_num_threads(spec.threads)
     device = best_device(spec.device)
     dataset = Dataset.open(spec.dataset)
-    run = _plan(spec, dataset)
+    run = plan(spec, dataset)
     state = _begin(spec, run)
     frames = open_frames(dataset, run.cameras, spec.recipe.frames.size_px, spec.cache, report.decoding)
     run = replace(run, digest=frames.digest)
@@ -131,8 +131,13 @@ def train(spec: TrainSpec, report: Report | None = None, should_stop: Callable[[
     return run
 
 
-def _plan(spec: TrainSpec, dataset: Dataset) -> Run:
-    """Which episodes are held out, looked at and trained on; everything of the run but the digest."""
+def plan(spec: TrainSpec, dataset: Dataset) -> Run:
+    """Which episodes are held out, looked at and trained on; everything of the run but the digest.
+
+    Raises:
+        UsageError: The episodes to hold out can't be.
+        DatasetError: Too few are left to train on.
+    """
     everything = tuple(e.index for e in dataset.episodes)
     held: tuple[int, ...] = ()
     rest = everything

@@ -1,7 +1,5 @@
 """The guard that images are the images: a sample of frames decoded by stock LeRobot and by us."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..dataset.reader import Dataset
 from .guards import Guard
+from .offline import offline
 
 __all__ = ["decode"]
 
@@ -59,19 +58,7 @@ def _pixels(image: Any) -> NDArray[np.uint8]:
 
 
 def _stock(dataset: Dataset) -> Any:
-    with _offline():
+    with offline():
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
         return LeRobotDataset(f"local/{dataset.root.name}", root=dataset.root, video_backend="pyav")
-
-
-@contextlib.contextmanager
-def _offline() -> Iterator[None]:
-    """Keep LeRobot off the Hub: a torn local folder must be told, not downloaded over."""
-    import huggingface_hub.constants as constants
-
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before

@@ -124,7 +124,7 @@ def _input_fault(encoder: Inspectable, views: Views, names: list[str]) -> str | 
                 )
         for i, j in ((0, 1), (1, 2), (0, 2)):
             if (1 - of_fed[i, j]) < 0.3 * (1 - of_image[i, j]) - 1e-4:
-                return f"two of the network's colour inputs for {name} are alike, the image's aren't: a channel is repeated"
+                return f"two of the network's colour inputs for {name} are alike, the image's aren't: repeated channel"
     return None
 
 

@@ -4,7 +4,6 @@ Nothing here downloads. Each view is encoded by itself and the latents are conca
 """
 
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, nearest
 from .encoders import EncoderOptions, Views
+from .offline import offline
 
 __all__ = [
     "NetworkEncoder",
@@ -177,8 +177,9 @@ def _transformers(spec: str, name: str, options: EncoderOptions) -> NetworkEncod
 
     transformers.utils.logging.disable_progress_bar()
     try:
-        network = transformers.AutoModel.from_pretrained(name, local_files_only=True)
-        config = _image_settings(name)
+        with offline():
+            network = transformers.AutoModel.from_pretrained(name, local_files_only=True)
+            config = _image_settings(name)
     except (OSError, ValueError) as e:
         reason = str(e).splitlines()[0][:120]
         raise UsageError(
@@ -224,25 +225,18 @@ def load_timm(argument: str, options: EncoderOptions) -> NetworkEncoder:
 
     name, _, checkpoint = argument.partition("@")
     if not timm.is_model(name):
-        from ..errors import nearest
-
         raise UsageError(f"timm has no model {name!r}; {nearest(name.split('.')[0], timm.list_models())}")
     if checkpoint and not Path(checkpoint).is_file():
         raise UsageError(f"encoder timm:{argument}: there is no file {checkpoint}")
-    offline, os.environ["HF_HUB_OFFLINE"] = os.environ.get("HF_HUB_OFFLINE"), "1"
     try:
-        network = timm.create_model(name, pretrained=not checkpoint, checkpoint_path=checkpoint, num_classes=0)
+        with offline():
+            network = timm.create_model(name, pretrained=not checkpoint, checkpoint_path=checkpoint, num_classes=0)
     except Exception as e:
         reason = (str(e) or type(e).__name__).splitlines()[0][:120]
         raise UsageError(
             f"encoder timm:{argument}: the weights can't be loaded from the local cache ({reason}). Fetch them once "
             f"where there is a network: python -c \"import timm; timm.create_model('{name}', pretrained=True)\""
         ) from e
-    finally:
-        if offline is None:
-            del os.environ["HF_HUB_OFFLINE"]
-        else:
-            os.environ["HF_HUB_OFFLINE"] = offline
     config = timm.data.resolve_model_data_config(network)
     preprocess = Preprocess(tuple(config["input_size"][1:]), tuple(config["mean"]), tuple(config["std"]))
     return NetworkEncoder(

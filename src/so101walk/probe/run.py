@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dataset.reader import Dataset
-from ..errors import DatasetError
+from ..errors import UsageError
 from . import bars as bars_file
 from .checks import run_guards
 from .encoders import Encoder, EncoderOptions, Fitted, Stored, check_latents, load_encoder
@@ -130,7 +130,7 @@ def probe(
     samples = Samples.of(dataset, options.stride)
     cameras = tuple(dataset.camera(c) for c in options.cameras) or dataset.cameras
     if len(set(cameras)) < len(cameras):
-        raise DatasetError(f"--cameras names {cameras[0].rsplit('.', 1)[-1]!r} or another camera twice")
+        raise UsageError("--cameras names a camera twice")
     split = split_episodes(tuple(e.index for e in dataset.episodes), options.val, options.seed)
     train, val = samples.in_episodes(split.train), samples.in_episodes(split.val)
     if isinstance(encoder, str):

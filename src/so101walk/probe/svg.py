@@ -17,7 +17,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
             step *= factor
             break
     first = np.ceil(low / step - 1e-9) * step
-    return [float(round(t, 10)) for t in np.arange(first, high + step * 1e-6, step)]
+    return [float(round(t, 10)) + 0.0 for t in np.arange(first, high + step * 1e-6, step)]
 
 
 class Plot:

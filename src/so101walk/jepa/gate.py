@@ -1,0 +1,312 @@
+"""Gate 1 in stages: collect both kinds of data, freeze the bars, train, probe, rank, judge.
+
+Each stage goes on where it was.
+
+Everything lies in one folder: ``gate.json`` (the plan), ``bars-*.toml`` and their ledgers, ``datasets/``, ``runs/``
+(one for each arm and seed, with its probe and ranking), ``report.md`` and ``report.json``.
+"""
+
+import multiprocessing
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..dataset.durable import json_bytes, make_dirs, plain, read_json, write_bytes
+from ..dataset.reader import Dataset
+from ..errors import UsageError
+from .effective import effective_size
+from .gate_plan import Arm, GatePlan, gate_rig
+from .train import Report, TrainSpec, train
+
+__all__ = ["Gate", "run_gate"]
+
+Say = Callable[[str], None]
+BARS = ("walk", "study")
+LOOKS_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate's folder and plan."""
+
+    out: Path
+    plan: GatePlan
+
+    def dataset(self, arm: Arm) -> Path:
+        """Where an arm's dataset lies."""
+        if arm.of:
+            return self.dataset(self.plan.arm(arm.of))
+        return arm.dataset or self.out / "datasets" / arm.name
+
+    def run(self, arm: Arm, seed: int) -> Path:
+        """Where a training of an arm lies."""
+        return self.out / "runs" / f"{arm.name}-{seed}"
+
+    def bound(self, arm: Arm) -> Path:
+        """Where an arm's supervised bound lies."""
+        return self.out / "runs" / f"{arm.name}-bound"
+
+    def bars(self, name: str) -> Path:
+        """Where a frozen copy of shipped bars lies."""
+        return self.out / f"bars-{name}.toml"
+
+    def jobs(self) -> list[tuple[Arm, int]]:
+        """Every training, interleaved so that the first seeds come first."""
+        most = max(a.seeds for a in self.plan.arms)
+        return [(a, s) for s in range(most) for a in self.plan.arms if s < a.seeds]
+
+
+def run_gate(
+    gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool] = lambda: False
+) -> dict[str, Any] | None:
+    """Do what is not done yet, and return the report; None if it was told to stop.
+
+    Raises:
+        UsageError: The folder holds a gate of another plan.
+        So101WalkError: As collecting, training, probing and ranking do.
+    """
+    from .gate_report import write_report
+
+    _begin(gate)
+    stages: Sequence[tuple[str, Callable[[Gate, int, Say, Callable[[], bool]], None]]] = (
+        ("collect", _collect),
+        ("bars", _freeze),
+        ("train", _train),
+        ("probe", _measure),
+    )
+    for name, stage in stages:
+        if should_stop():
+            return None
+        say(f"stage {name}")
+        stage(gate, workers, say, should_stop)
+    if should_stop():
+        return None
+    return write_report(gate)
+
+
+def _begin(gate: Gate) -> None:
+    for name in ("datasets", "runs"):
+        make_dirs(gate.out / name)
+    path = gate.out / "gate.json"
+    asked = plain(gate.plan.to_dict())
+    if not path.is_file():
+        write_bytes(path, json_bytes(asked))
+        return
+    there = read_json(path)
+    if there != asked:
+        key = next(k for k in asked if asked[k] != there.get(k))
+        raise UsageError(
+            f"{gate.out} holds a gate of another plan ({key} differs); give the same options, or another --out"
+        )
+
+
+def _collect(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) -> None:
+    from ..envelope import load_envelope
+    from ..session import SessionSpec, collect, found_at
+
+    rig = gate_rig()
+    for number, arm in enumerate(gate.plan.arms):
+        if arm.of or arm.dataset is not None:
+            Dataset.open(gate.dataset(arm))
+            continue
+        out = gate.dataset(arm)
+        if (out / "meta/info.json").is_file() and len(Dataset.open(out).episodes) == arm.episodes:
+            continue
+        envelope = load_envelope(rig.envelope)
+        spec = SessionSpec(
+            out=out,
+            rig=rig,
+            policy_source=arm.policy,
+            policy_overrides=arm.overrides,
+            envelope=replace(envelope, scale=envelope.scale * arm.scale),
+            episodes=arm.episodes,
+            episode_s=arm.frames / arm.episodes / rig.fps,
+            seed=gate.plan.seed * 1000 + number,
+        )
+        found_at(out, resume=out.exists() or out.with_name(out.name + ".staging").exists())
+        report = collect(spec, _Told(arm, say), should_stop, workers=workers)
+        if report.interrupted:
+            return
+        say(
+            f"{arm.name}: {report.frames} frames at {report.rate_hz:.0f} a second, "
+            f"{report.acceptance or 0:.1%} accepted"
+        )
+
+
+class _Told:
+    """A session's report as a line for every tenth episode."""
+
+    def __init__(self, arm: Arm, say: Say) -> None:
+        self._arm, self._say, self._saved = arm, say, 0
+
+    def started(self, walk_index: int, frames: int) -> None: ...
+
+    def advanced(self, walk_index: int, frames: int) -> None: ...
+
+    def saved(self, walk_index: int, record: dict[str, Any]) -> None:
+        self._saved += 1
+        if self._saved % max(1, self._arm.episodes // 10) == 0:
+            self._say(f"{self._arm.name}: {self._saved} episodes saved")
+
+    def failed(self, walk_index: int, reason: str) -> None:
+        self._say(f"{self._arm.name}: episode {walk_index} is done again: {reason}")
+
+
+def _freeze(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) -> None:
+    from ..probe.bars import find_bars, freeze
+
+    for name in BARS:
+        path = gate.bars(name)
+        if not path.is_file():
+            shutil.copyfile(find_bars(name), path)
+        freeze(path)
+
+
+def _train(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) -> None:
+    jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+    for arm, seed in gate.jobs():
+        jobs.append((_train_one, (_spec(gate, arm, seed), f"{arm.name} seed {seed}")))
+    if gate.plan.bound:
+        for name in ("walk", "goal"):
+            arm = gate.plan.arm(name)
+            jobs.append((_bound_one, (replace(_spec(gate, arm, 0), out=gate.bound(arm)),)))
+    _decode_first(gate)
+    _in_processes(jobs, workers, should_stop)
+
+
+def _spec(gate: Gate, arm: Arm, seed: int) -> TrainSpec:
+    recipe = gate.plan.recipe
+    if arm.cameras:
+        recipe = replace(recipe, frames=replace(recipe.frames, cameras=arm.cameras))
+    return TrainSpec(
+        dataset=gate.dataset(arm),
+        out=gate.run(arm, seed),
+        recipe=recipe,
+        held_out=gate.plan.val,
+        held_out_seed=gate.plan.seed,
+        seed=gate.plan.seed * 1000 + seed,
+        threads=1,
+    )
+
+
+def _decode_first(gate: Gate) -> None:
+    """Fill the frame cache before several trainings of one dataset want it at once."""
+    from .frames import open_frames
+
+    for arm, seed in gate.jobs():
+        if seed == 0 and not _trained(gate.run(arm, 0)):
+            open_frames(Dataset.open(gate.dataset(arm)), arm.cameras, gate.plan.recipe.frames.size_px)
+
+
+def _trained(run: Path) -> bool:
+    return (run / "run.json").is_file() and bool(read_json(run / "run.json").get("done"))
+
+
+def _train_one(spec: TrainSpec, label: str) -> None:
+    if _trained(spec.out):
+        return
+    steps = spec.recipe.optimiser.steps
+
+    def told(look: Any) -> None:
+        every = max(1, steps // spec.recipe.stop.every // LOOKS_TOLD)
+        if look.step // spec.recipe.stop.every % every == 0 or look.step == steps:
+            v = look.validation
+            figures = [f"pair correlation {v['pair_correlation']:.3f}"] if "pair_correlation" in v else []
+            figures += [f"perfect {v['perfect']:.3f}"] if "perfect" in v else []
+            print(
+                f"{label}: step {look.step}/{steps}, {look.images_s:.0f} images/s, {', '.join(figures)}",
+                file=sys.stderr,
+            )
+
+    train(replace(spec, resume=(spec.out / "run.json").is_file()), Report(look=told))
+
+
+def _bound_one(spec: TrainSpec) -> None:
+    from .bound import train_bound
+
+    if not _trained(spec.out):
+        train_bound(spec)
+
+
+def _measure(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) -> None:
+    jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+    for arm, seed in gate.jobs():
+        run, own = gate.run(arm, seed), gate.dataset(arm)
+        jobs.append((_probe_one, (str(run), str(own), run, arm.cameras, gate.plan, seed == 0)))
+        jobs.append((_rank_one, (str(run), str(own), run, gate.plan)))
+        other = {"walk": "goal", "goal": "walk"}.get(arm.name)
+        if other:
+            there = gate.dataset(gate.plan.arm(other))
+            jobs.append((_probe_one, (str(run), str(there), run / f"on-{other}", (), gate.plan, False)))
+    if gate.plan.bound:
+        for name in ("walk", "goal"):
+            arm = gate.plan.arm(name)
+            jobs.append(
+                (_probe_one, (str(gate.bound(arm)), str(gate.dataset(arm)), gate.bound(arm), (), gate.plan, False))
+            )
+    _in_processes(jobs, workers, should_stop)
+
+
+def _probe_one(run: str, dataset: str, out: Path, cameras: tuple[str, ...], plan: GatePlan, whole: bool) -> None:
+    """Probe a run; with guards and references only where ``whole``, since these are of the dataset, not of the seed."""
+    from ..probe.record import write_run
+    from ..probe.run import ProbeOptions, probe
+
+    if (out / "probe.json").is_file():
+        return
+    options = ProbeOptions(val=plan.val, seed=plan.seed, cameras=cameras, batch=256, guards=whole, references=whole)
+    write_run(probe(dataset, f"jepa:{run}", options), out)
+
+
+def _rank_one(run: str, dataset: str, out: Path, plan: GatePlan) -> None:
+    from .rank import RankOptions, rank
+
+    if (out / "rank.json").is_file():
+        return
+    result = rank(run, dataset, RankOptions(horizon=plan.horizon, trials=plan.rank_trials, seed=plan.seed))
+    write_bytes(out / "rank.json", json_bytes(result.to_json()))
+
+
+def _in_processes(
+    jobs: Sequence[tuple[Callable[..., None], tuple[Any, ...]]], workers: int, should_stop: Callable[[], bool]
+) -> None:
+    """Run jobs on so many processes of one thread each, which beats many threads at these sizes.
+
+    The first error ends it.
+    """
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(max_workers=workers, mp_context=context, initializer=_one_thread)
+    try:
+        waiting = {pool.submit(work, *arguments) for work, arguments in jobs}
+        while waiting and not should_stop():
+            done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LP_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def effective_sizes(dataset: Path, episodes: Iterable[int]) -> dict[str, Any]:
+    """Frames of some episodes and how many independent ones a joint's mean is worth, by joint."""
+    data = Dataset.open(dataset)
+    table = data.columns(["observation.state", "episode_index"])
+    episode = table["episode_index"].astype(np.int64).reshape(-1)
+    chosen = list(episodes)
+    sizes = effective_size(table["observation.state"], episode, chosen)
+    names = (n.removesuffix(".pos") for n in data.names("observation.state"))
+    return {"frames": int(np.isin(episode, chosen).sum()), "effective": dict(zip(names, sizes.tolist(), strict=True))}

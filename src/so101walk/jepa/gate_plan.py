@@ -1,0 +1,205 @@
+"""What gate 1 does: which data, how much of it, which trainings; and how long that will take."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import UsageError
+from ..rig import CameraConfig, Rig
+from .recipe import LejepaRecipe, Recipe
+
+__all__ = ["Arm", "GatePlan", "ablation", "chosen_plan", "estimate_s", "gate_rig"]
+
+EPISODE_FRAMES = 300
+GATE_FPS = 4
+"""Dataset frames a second of the gate's own datasets.
+
+A step takes half a second at the rig's speed limits, so a frame is a
+waypoint or half way to the next: fifteen times fewer look-alikes than at 30 fps, for as much walking."""
+
+STEP_FRAMES = 2
+RENDER_PX = 96
+"""Rendered larger than the recipe's 64 px and area-averaged down: the renderer has no multisampling."""
+
+COLLECT_FRAMES_S = 160.0
+TRAIN_IMAGES_S = 1000.0
+PROBE_FRAMES_S = 700.0
+"""Throughput of one core: two-view frames walked, rendered and saved; two-view 64 px images trained on in bf16; frames
+decoded, encoded and probed. Measured on one core of an EPYC with AVX-512 (benchmarks/gate.py)."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One kind of data and what is trained on it.
+
+    Attributes:
+        name: ``walk``, ``goal``, or an ablation's name.
+        policy: Policy to collect with.
+        overrides: Values in place of the policy file's.
+        frames: Frames of the dataset.
+        seeds: How many trainings.
+        cameras: Views to train and probe on; all if empty.
+        scale: Factor on the envelope's scale: above 1 more of the walk is refused (truncation).
+        dataset: An existing dataset instead of collecting.
+        of: Arm whose dataset this one uses, "" for its own.
+    """
+
+    name: str
+    policy: str = "ou"
+    overrides: dict[str, Any] = field(default_factory=dict)
+    frames: int = 60_000
+    seeds: int = 3
+    cameras: tuple[str, ...] = ()
+    scale: float = 1.0
+    dataset: Path | None = None
+    of: str = ""
+
+    @property
+    def episodes(self) -> int:
+        """Episodes of the dataset."""
+        return max(4, round(self.frames / EPISODE_FRAMES))
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """Everything that a gate depends on; kept in ``gate.json``, and the same on resuming.
+
+    Attributes:
+        recipe: Trained on every arm alike.
+        arms: ``walk`` and ``goal`` first, then ablations.
+        seed: Of datasets and trainings.
+        val: Episodes that only the probe sees, its ``--val``.
+        bound: Train the supervised bound too.
+        rank_trials: Ranking trials of each model.
+        horizon: Frames from start to goal in ranking.
+        quick: A small plan, made to be quick.
+    """
+
+    recipe: Recipe
+    arms: tuple[Arm, ...]
+    seed: int = 0
+    val: str = "0.3"
+    bound: bool = True
+    rank_trials: int = 1000
+    horizon: int = 4
+    quick: bool = False
+
+    def with_arms(self, arms: Sequence[Arm]) -> "GatePlan":
+        """The plan with more arms; one whose name is there already is left out."""
+        there = {a.name for a in self.arms}
+        return replace(self, arms=(*self.arms, *(a for a in arms if a.name not in there)))
+
+    def with_recipe(self, recipe: Recipe) -> "GatePlan":
+        """The plan with another recipe."""
+        return replace(self, recipe=recipe)
+
+    def arm(self, name: str) -> Arm:
+        """The arm of a name."""
+        return next(a for a in self.arms if a.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``gate.json``."""
+        return asdict(self)
+
+
+def chosen_plan(
+    recipe: Recipe,
+    quick: bool = False,
+    seeds: int | None = None,
+    frames: int | None = None,
+    seed: int = 0,
+    walk: Path | None = None,
+    goal: Path | None = None,
+) -> GatePlan:
+    """A gate's plan: walk and goal-directed data, and in a full gate of one's own data the non-Gaussian walk too.
+
+    Args:
+        recipe: Trained on every arm; a quick gate shortens it.
+        quick: Small data, short training, no supervised bound.
+        seeds: Trainings of each kind; 3, or 2 when quick.
+        frames: Frames of each dataset that is collected; 60,000, or 12,000 when quick.
+        seed: Of datasets and trainings.
+        walk: A random-walk dataset to use.
+        goal: A goal-directed dataset to use.
+    """
+    frames = frames or (12_000 if quick else 60_000)
+    seeds = seeds or (2 if quick else 3)
+    steps = {"frames_per_step": STEP_FRAMES, "settle_frames": 0}
+    arms: tuple[Arm, ...] = (
+        _of_size(Arm("walk", "ou", dict(steps), frames, seeds, dataset=walk)),
+        _of_size(Arm("goal", "goal", dict(steps), frames, seeds, dataset=goal)),
+    )
+    if not quick:
+        arms = arms if walk else (*arms, ablation("alpha", "1", frames))
+        return GatePlan(recipe, arms, seed=seed)
+    o, s = recipe.optimiser, recipe.stop
+    steps_now = min(500, o.steps)
+    optimiser = replace(o, steps=steps_now, warmup_steps=min(o.warmup_steps, steps_now // 10))
+    short = replace(recipe, optimiser=optimiser, stop=replace(s, every=min(s.every, 125)))
+    return GatePlan(short, arms, seed=seed, bound=False, rank_trials=300, quick=True)
+
+
+def _of_size(arm: Arm) -> Arm:
+    """The arm with the number of frames that its dataset has, if it is one that exists."""
+    if arm.dataset is None:
+        return arm
+    from ..dataset.reader import Dataset
+
+    return replace(arm, frames=Dataset.open(arm.dataset).frame_count)
+
+
+def ablation(kind: str, value: str, frames: int) -> Arm:
+    """An arm that differs from the walk in one thing.
+
+    Args:
+        kind: ``rho`` (of a step), ``alpha`` (shape of the generalized normal), ``frames`` (how many), ``view`` (train
+            on one camera alone), or ``truncation`` (factor on the envelope's scale).
+        value: As text.
+        frames: Frames of the walk.
+
+    Raises:
+        UsageError: The value isn't one.
+    """
+    steps = {"frames_per_step": STEP_FRAMES, "settle_frames": 0}
+    if kind == "view":
+        return Arm(f"view-{value}", frames=frames, seeds=1, cameras=(value,), of="walk")
+    try:
+        number = float(value)
+    except ValueError:
+        raise UsageError(f"--ablate-{kind} is {value!r}; it must be a number") from None
+    name = f"{kind}-{number:g}"
+    if kind == "rho":
+        return Arm(name, "ou", {**steps, "rho": number}, frames, 1)
+    if kind == "alpha":
+        return Arm(name, "gennorm", {**steps, "alpha": number}, frames, 1)
+    if kind == "frames":
+        return Arm(name, "ou", dict(steps), int(number), 1)
+    return Arm(name, "ou", dict(steps), frames, 1, scale=number)
+
+
+def gate_rig(envelope: str = "so101-tabletop") -> Rig:
+    """The simulated rig that the gate collects with: two views, few frames a second."""
+    views: tuple[Literal["front", "wrist"], ...] = ("front", "wrist")
+    cameras: dict[str, CameraConfig] = {
+        v: CameraConfig(width=RENDER_PX, height=RENDER_PX, fps=GATE_FPS, view=v) for v in views
+    }
+    return Rig(name="gate", fps=GATE_FPS, envelope=envelope, task="Gate 1.", cameras=cameras)
+
+
+def estimate_s(plan: GatePlan, cores: int) -> dict[str, float]:
+    """Seconds that each stage will take from nothing, by name, on so many cores like ours."""
+    per_step = 2 if isinstance(plan.recipe, LejepaRecipe) else plan.recipe.windows.history + 1
+    optimiser = plan.recipe.optimiser
+    area = (plan.recipe.frames.size_px / 64) ** 2
+    one = optimiser.steps * optimiser.batch * per_step * area / TRAIN_IMAGES_S
+    trainings = sum(a.seeds for a in plan.arms) + (2 if plan.bound else 0)
+    own = sum(a.frames for a in plan.arms if a.dataset is None and not a.of)
+    probed = sum(a.frames * a.seeds for a in plan.arms) + sum(
+        plan.arm(n).frames * plan.arm(m).seeds for n, m in (("walk", "goal"), ("goal", "walk"))
+    )
+    return {
+        "collect": own / COLLECT_FRAMES_S / cores,
+        "train": -(-trainings // cores) * one,
+        "probe and rank": probed / PROBE_FRAMES_S / cores,
+    }
