@@ -3,9 +3,9 @@
     python benchmarks/collect.py [--episodes 4] [--rounds 3] [--json]
 
 Frames a second of ``so101walk collect`` (two views of 224 px; planning, physics, rendering, encoding, verifying,
-saving) with 1 and 2 workers, as a ratio to (a) a plain undecimated ``mujoco.Renderer`` loop and (b) a bare loop over our
-own scene with as many workers, see render.py. Ratios are medians over rounds in which all kinds take turns. Seconds from starting
-the program to its first frame, and of ``so101walk --help``, are medians of as many runs.
+saving) with 1 and 2 workers, as a ratio to (a) a plain undecimated ``mujoco.Renderer`` loop and (b) a bare loop over
+our own scene with as many workers, see render.py. Ratios are medians over rounds in which all kinds take turns.
+Seconds from starting the program to its first frame, and of ``so101walk --help``, are medians of as many runs.
 """
 
 import argparse

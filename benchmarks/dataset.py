@@ -47,10 +47,10 @@ def images(count: int, rng: np.random.Generator) -> list[np.ndarray]:
 
 def save(
     staging: Staging, walk_index: int, frames: int, pictures: list[np.ndarray]
-) -> tuple[SavedEpisode, float, float]:
-    """Save one episode. Returns it, the seconds that its frames took to hand over, and those that ``finish`` took."""
+) -> tuple[SavedEpisode, float, float, float]:
+    """Save one episode. Returns it and three times [s]: to hand over its frames, to finish, and the CPU's of both."""
     rng = np.random.default_rng(walk_index)
-    begin = time.perf_counter()
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     with EpisodeWriter(staging, walk_index, fps=FPS, cameras=CAMERAS) as writer:
         for k in range(frames):
             state, action, z, request = rng.normal(0.0, 20.0, (4, 6))
@@ -72,7 +72,7 @@ def save(
         times = range(0, round(frames / FPS * 1e9), round(1e9 / CONTROL_HZ))
         ticks = [Tick(t, t, q, np.arange(6), request, sent, {}) for t in times]
         saved = writer.finish({"acceptance": 0.99}, RawLog.of(ticks, {c: range(frames) for c in CAMERAS}))
-    return saved, handed_over - begin, time.perf_counter() - handed_over
+    return saved, handed_over - begin, time.perf_counter() - handed_over, time.process_time() - begin_cpu
 
 
 def copies(staging: Staging, saved: SavedEpisode, count: int) -> None:
@@ -104,12 +104,14 @@ def main() -> None:
         with long.lock():
             long.begin({"fps": FPS})
             times = [save(long, k, 360, pictures)[1:] for k in range(arguments.saves)]
-        finishes = [f for _, f in times]
+        finishes, cpu = [t[1] for t in times], [t[2] for t in times]
         result["save_s_episode_2"] = finishes[1]
         result["save_s_episode_last"] = finishes[-1]
         result["save_s_median_first_10"] = statistics.median(finishes[1:11])
         result["save_s_median_last_10"] = statistics.median(finishes[-10:])
-        result["frames_per_s_handed_over"] = 360 / statistics.median(a for a, _ in times)
+        result["cpu_s_median_first_10"] = statistics.median(cpu[1:11])
+        result["cpu_s_median_last_10"] = statistics.median(cpu[-10:])
+        result["frames_per_s_handed_over"] = 360 / statistics.median(t[0] for t in times)
         print(
             f"save after the last frame: episode 2 {finishes[1]:.3f} s, episode {len(finishes)} {finishes[-1]:.3f} s",
             file=say,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cameras.camera import Camera
-from .errors import HardwareError
+from .envelope import Envelope
+from .errors import HardwareError, UsageError
 from .joints import JOINTS, MODEL_RANGE_RAD, TICKS_PER_TURN
 from .rig import Rig
 from .safety.stops import EpisodeStop, error_bits
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .arms.wire import Wire
     from .safety.way import WayHome
 
-__all__ = ["Check", "examine_arm", "examine_cameras", "failures", "refuse"]
+__all__ = ["Check", "examine", "examine_arm", "examine_cameras", "failures", "refuse"]
 
 WATCH_S = 2.0
 """All cameras stream at once for so long: alone each may be well, together they may fill the USB bus."""
@@ -69,6 +70,54 @@ def refuse(checks: Iterable[Check]) -> None:
     if bad:
         more = f" ({len(bad) - 1} more: so101walk doctor)" if len(bad) > 1 else ""
         raise HardwareError(f"not ready to move: {bad[0].name}: {bad[0].found}. {bad[0].mend}{more}")
+
+
+def examine(
+    rig: Rig,
+    envelope: Envelope,
+    watch_s: float = WATCH_S,
+    with_cameras: bool = True,
+    say: Callable[[str], None] | None = None,
+) -> list[Check]:
+    """Open a real rig, look at everything, close it again. Torque is left as it is.
+
+    Args:
+        rig: A real one.
+        envelope: Where it is to move.
+        watch_s: How long the cameras are watched.
+        with_cameras: Whether they are looked at.
+        say: Told what takes time.
+
+    Raises:
+        UsageError: The rig is simulated.
+    """
+    from .arms.follower import Follower
+    from .cameras.lerobot import LerobotCamera
+    from .safety.way import WayHome
+
+    if rig.simulated:
+        raise UsageError(f"rig {rig.name!r} is simulated; there is nothing to examine. Name a real one: --rig FILE")
+    arm = Follower(rig)
+    try:
+        arm.open()
+        checks = [Check("port", True, rig.arm.port), *examine_arm(arm.wire, rig, WayHome(envelope, arm.rest_q))]
+    except HardwareError as e:
+        checks = [Check("port", False, str(e)), Check("servos", None, "not tested without the port")]
+    finally:
+        arm.close()
+    if not with_cameras:
+        return checks
+    cameras: dict[str, Camera] = {}
+    try:
+        for name, config in rig.cameras.items():
+            try:
+                cameras[name] = LerobotCamera(name, config, rig.safety.camera_silence_s)
+            except HardwareError as e:
+                checks.append(Check(f"camera {name}", False, str(e)))
+        return checks + examine_cameras(cameras, rig, watch_s, say)
+    finally:
+        for camera in cameras.values():
+            camera.close()
 
 
 def examine_arm(wire: "Wire", rig: Rig, way: "WayHome") -> list[Check]:

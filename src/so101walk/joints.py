@@ -107,7 +107,7 @@ class TickScale:
         return cls(tuple(round(2047 - h) for h in half), tuple(round(2047 + h) for h in half))
 
     def to_units(self, ticks: ArrayLike) -> NDArray[np.float64]:
-        """Ticks (..., 6) to LeRobot units (..., 6), as ``MotorsBus._normalize``: degrees about mid-range, gripper 0-100."""
+        """Ticks to LeRobot units, (..., 6) each, as ``MotorsBus._normalize``: degrees at mid-range, gripper 0-100."""
         t = np.asarray(ticks, dtype=np.float64)
         low, high = self._low[GRIPPER], self._high[GRIPPER]
         q = (t - self._middle) * (360.0 / (TICKS_PER_TURN - 1))

@@ -45,6 +45,7 @@ class Recording:
         bad_ticks: Ticks with a joint that could not be read.
         repeated: Frames of each camera that show an earlier image again, since no new one came.
         skipped: Images of each camera that no frame shows.
+        start_ns: Nominal time of frame 0 on the arm's clock.
         unread: Ticks in which each joint could not be read, by name; only those that could not.
         frozen: Longest run of images of each camera with the same bytes as the one before; only real cameras.
         seconds: From the first to the last frame's joints, as measured.
@@ -56,6 +57,7 @@ class Recording:
     repeated: dict[str, int]
     skipped: dict[str, int]
     seconds: float
+    start_ns: int = 0
     unread: dict[str, int] = field(default_factory=dict)
     frozen: dict[str, int] = field(default_factory=dict)
 
@@ -152,6 +154,7 @@ def record(
         grid.repeated,
         grid.skipped,
         last_wall_ns / 1e9,
+        start_ns,
         _unread(ticks) if grid.bad_ticks else {},
         {name: f.longest for name, f in frozen.items() if f.longest},
     )

@@ -430,7 +430,10 @@ def _walk_one(
             if bench.keeper is not None:
                 summary |= bench.keeper.details(recording)
                 refusal = bench.keeper.refusal(recording, plan)
-            raw = RawLog.of(recording.ticks, recording.captures, _raw_attrs(spec, plan, summary))
+            attrs = _raw_attrs(spec, plan, summary)
+            if not spec.rig.simulated:
+                attrs["start_ns"] = recording.start_ns
+            raw = RawLog.of(recording.ticks, recording.captures, attrs)
             if refusal is not None:
                 where = writer.set_aside(refusal, summary, raw)
                 report.failed(walk_index, f"{refusal} (kept in {where})")

@@ -19,8 +19,8 @@ __all__ = ["FrameGrid", "SyncedFrame"]
 
 REACH = 0.75
 """An image counts for a frame if it is at most this share of a frame period away. More than a half, so that a camera
-that drifts through the middle between two frames costs one repeat, not one at every jitter; less than one, so that a late
-camera catches up by a repeat and does not stay a whole frame behind."""
+that drifts through the middle between two frames costs one repeat, not one at every jitter; less than one, so that
+a late camera catches up by a repeat and does not stay a whole frame behind."""
 
 
 @dataclass(frozen=True)

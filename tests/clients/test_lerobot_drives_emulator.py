@@ -83,8 +83,8 @@ def answered_in_time(log):
 
 
 def patiently(job, make_folder, logs):
-    """Do a job in a fresh folder; again, twice at most, when LeRobot was too slow for replies that came in time."""
-    for _ in range(2):
+    """Do a job in a fresh folder; again, three times at most, when LeRobot was too slow for replies sent in time."""
+    for _ in range(3):
         folder = make_folder()
         try:
             return job(folder)

@@ -178,7 +178,7 @@ def _child(out: Path, work: str, operation: int) -> tuple[list[str], int]:
 
 
 def _die(out: Path, work: str) -> None:
-    """Kill ``work`` just before and just after every rename, and at every thirteenth of its other changes of the disk."""
+    """Kill ``work`` just before and just after every rename, and at every thirteenth of its changes of the disk."""
     copy_all(out, out.with_name(f"{out.name}-whole"))
     done, status = _child(out.with_name(f"{out.name}-whole"), work, 10**9)
     assert status == 0

@@ -105,6 +105,14 @@ def _write_metadata(root: Path, episodes: list[dict], size: int, fps: int, frame
         (root / "meta/so101walk.json").write_text(json.dumps(own))
 
 
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """These networks are too small to be shared out between cores."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def walk_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten episodes of sixty frames of a Gaussian walk, rho 0.8 a frame."""
@@ -116,3 +124,15 @@ def walk_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_dataset(tmp_path: Path) -> Callable[..., Path]:
     """Writes a dataset from states under the test's folder; see :func:`write_dataset`."""
     return lambda name, states, **more: write_dataset(tmp_path / name, states, **more)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoded frames and latents go to the test's own folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def chain() -> Callable[..., NDArray[np.float64]]:
+    """Draws a stationary walk; see :func:`ou_chain`."""
+    return ou_chain

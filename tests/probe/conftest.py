@@ -3,8 +3,16 @@
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from .made import make_dataset
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """The systems of these tests are tiny: more threads would only wait for each other."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="session")

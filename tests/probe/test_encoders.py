@@ -136,8 +136,8 @@ def test_transformers_model_of_a_local_folder(views, tmp_path):
     model = Dinov2Model(config).eval()
     model.save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(
-        '{"image_processor_type": "BitImageProcessor", "do_center_crop": true, "crop_size": {"height": 28, "width": 28}, '
-        '"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.2, 0.2]}'
+        '{"image_processor_type": "BitImageProcessor", "do_center_crop": true, "crop_size": {"height": 28, '
+        '"width": 28}, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.2, 0.2]}'
     )
     encoder = load_encoder(f"hf:{tmp_path}", OPTIONS)
     found = encoder.encode(views)

@@ -109,7 +109,12 @@ def test_worst_frames_are_the_worst_and_apart(result):
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (-90, 90, [-50, 0, 50]), (0.31, 0.34, [0.31, 0.32, 0.33, 0.34]), (2, 2, [2])],
+    [
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (-90, 90, [-50, 0, 50]),
+        (0.31, 0.34, [0.31, 0.32, 0.33, 0.34]),
+        (2, 2.1, [2, 2.02, 2.04, 2.06, 2.08, 2.1]),
+    ],
 )
 def test_ticks_are_round_numbers(low, high, expected):
     assert nice_ticks(low, high) == pytest.approx(expected)

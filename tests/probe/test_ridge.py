@@ -7,19 +7,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from so101walk.errors import UsageError
 from so101walk.probe import ridge
 
 STRENGTHS = (1e-7, 1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1e3)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Many tiny systems: threads would only wait for each other."""
-    with threadpool_limits(1):
-        yield
 
 
 def _world(rng, n, d, m=2, groups=6):

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "repair": "Set torn episodes aside and rebuild a dataset from the sound ones.",
     "picture": "Draw a contact sheet of a dataset: camera views over joint traces.",
     "calibrate": "Find the safe envelope of an arm.",
+    "emulate": "Serve a virtual SO-101: a servo bus on a terminal, cameras over ZMQ.",
 }
 """Command name to its short help; each lives in ``cli/<name>.py`` as ``command``."""
 

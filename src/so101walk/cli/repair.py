@@ -21,7 +21,8 @@ def command(dataset: str, as_json: bool) -> None:
 
     from ..dataset.repair import repair
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("reading episodes", total=None)
         report = repair(dataset, lambda done, total: progress.update(bar, completed=done, total=total))
     if as_json:

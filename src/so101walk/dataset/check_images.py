@@ -32,15 +32,25 @@ SMALL = 32
 CHANGED_CELLS = 8
 """An image's change is the mean over the 8 shrunk pixels of 1024 that change most: a moving arm fills few of them."""
 
-SAME_LEVELS, SAME_SHARE = 1.0, 0.1
-"""Two images are the same picture if the change is below 1 of 255 levels, what the codec makes of one picture coded
-twice, or below a tenth of the usual change while joints move (codecs that lose more)."""
+SAME_LEVELS, SAME_SHARE = 1.5, 0.12
+"""Two images are the same picture if the grey level changes by less than 1.5 of 255, what a codec makes of one picture
+coded twice (x264 at crf 18: 99 % below 1.4), or by less than an eighth of the usual change while joints move."""
+
+ONE_PICTURE_LEVELS = 3.0
+"""A camera whose images never change by more shows one picture (the codec alone: at most 2.0)."""
+
+GREY = np.array([0.299, 0.587, 0.114])
+"""Luma of red, green and blue (ITU-R BT.601); colour alone is coded too coarsely to compare."""
 
 MOVING_LEVELS = 4.0
 """An image should change visibly in a row whose joint speeds let expect this many levels of change."""
 
 STILL_LEVELS = 20.0
 """A run of one picture is a fault once the joint speeds let expect this many levels of change within it ..."""
+
+TWO_JOINTS, TWO_JOINTS_IN_A_ROW = 0.02, 0.002
+"""... and two joints have covered this share of their ranges, in the run or in a single row: one joint alone may move where
+the camera doesn't see it, such as a gripper behind the arm; the whole arm can't."""
 
 LATE = 5
 """... its last so many rows left aside, since an image may be 100 ms behind the joints (field.md)."""
@@ -68,7 +78,7 @@ class Look:
     mean: Floats = field(default_factory=lambda: np.zeros(3))
     size: tuple[int, int] | None = None
     torn: str = ""
-    _last: NDArray[np.int16] | None = None
+    _last: Floats | None = None
 
     @classmethod
     def blank(cls, episode: Episode) -> "Look":
@@ -77,13 +87,14 @@ class Look:
 
     def add(self, row: int, frame: "av.VideoFrame") -> None:
         """Take the image of a row; rows come in order."""
-        small = frame.reformat(SMALL, SMALL, "rgb24", interpolation="AREA").to_ndarray().astype(np.int16)
+        small = frame.reformat(SMALL, SMALL, "rgb24", interpolation="AREA").to_ndarray().astype(np.float64)
+        grey = small @ GREY
         if self._last is None:
             self.change[row] = 0.0
         else:
-            most = np.partition(np.abs(small - self._last).max(-1).ravel(), -CHANGED_CELLS)[-CHANGED_CELLS:]
-            self.change[row] = most.mean()
-        self._last = small
+            difference = np.abs(grey - self._last).ravel()
+            self.change[row] = np.partition(difference, -CHANGED_CELLS)[-CHANGED_CELLS:].mean()
+        self._last = grey
         self.mean += small.reshape(-1, 3).mean(0) / 255.0
         self.seen[row] = True
         self.size = (frame.height, frame.width)
@@ -184,20 +195,23 @@ def check_looks(
         yield Finding("images.unknown", "note", f"{name}: whether images repeat while the joints move is unknown")
         return
     moves = [_steps(rows[look.episode]) for look in known]
-    expected, usual = _expected_change([look.change[1:] for look in known], moves)
-    if max(look.change.max() for look in known) <= SAME_LEVELS and max(m.max(initial=0.0) for m in moves) > 0:
+    expected, same_below = _expected_change([look.change[1:] for look in known], moves)
+    if max(look.change.max() for look in known) <= ONE_PICTURE_LEVELS and max(m.max(initial=0.0) for m in moves) > 0:
         text = f"{name}: shows one picture in the whole dataset while the joints move"
         yield Finding("images.repeated", "error", text)
         return
-    same_below, single, moving = max(SAME_LEVELS, SAME_SHARE * usual), 0, 0
-    for look, hoped in zip(known, expected, strict=True):
+    width = _ranges(rows)
+    single, moving = 0, 0
+    for look, hoped, moved in zip(known, expected, (m / width for m in moves), strict=True):
         marks = rows[look.episode].get(f"sync.repeated.{name}", np.zeros(len(look.seen), int)) != 0
-        moving += int((hoped >= MOVING_LEVELS).sum())
+        clear = (hoped >= MOVING_LEVELS) & (_second_most(moved) >= TWO_JOINTS_IN_A_ROW)
+        moving += int(clear.sum())
         for first, last in runs(look.change[1:] <= same_below):
             told = bool(marks[first + 1 : last + 2].all())
-            if hoped[first : max(first, last + 1 - LATE)].sum() >= STILL_LEVELS:
+            due = slice(first, max(first, last + 1 - LATE))
+            if hoped[due].sum() >= STILL_LEVELS and _second_most(moved[due].sum(0)) >= TWO_JOINTS:
                 yield _repeat(name, look.episode, first, last + 1, told)
-            elif not told and first >= LATE and (hoped[first - LATE : last + 2] >= MOVING_LEVELS).all():
+            elif not told and first >= LATE and clear[first - LATE : last + 2].all():
                 single += last + 1 - first
     if single > SCATTERED * moving:
         text = (
@@ -232,12 +246,29 @@ def _steps(columns: Mapping[str, NDArray[Any]]) -> Floats:
     return np.abs(np.diff(columns["observation.state"].astype(np.float64), axis=0))
 
 
+def _ranges(rows: Mapping[int, Mapping[str, NDArray[Any]]]) -> Floats:
+    """What each joint covers in the dataset, infinite for one that doesn't move. Shape (d,)."""
+    q = [r["observation.state"] for r in rows.values() if "observation.state" in r]
+    width = np.max([x.max(0) for x in q], axis=0).astype(float) - np.min([x.min(0) for x in q], axis=0)
+    return np.where(width > 0, width, np.inf)
+
+
 def _expected_change(changes: list[Floats], moves: list[Floats]) -> tuple[list[Floats], float]:
-    """Change to expect in each row from the joints' speeds, by episode, and the usual change where that is visible."""
+    """What the joints' speeds let expect.
+
+    Returns:
+        The change of each row's image, by episode; and the change below which two images are the same picture.
+    """
     from scipy.optimize import nnls
 
     all_moves, all_changes = np.concatenate(moves), np.concatenate(changes)
     weight, _ = nnls(all_moves.T @ all_moves, all_moves.T @ all_changes)
     expected = [m @ weight for m in moves]
     visible = np.concatenate(expected) >= MOVING_LEVELS
-    return expected, float(np.median(all_changes[visible])) if visible.any() else 0.0
+    usual = float(np.median(all_changes[visible])) if visible.any() else 0.0
+    return expected, max(SAME_LEVELS, SAME_SHARE * usual)
+
+
+def _second_most(shares: Floats) -> Floats:
+    """The second largest share of its range that a joint covers; the largest where there is one joint. (..., d) to (...)."""
+    return np.sort(shares, axis=-1)[..., -min(2, shares.shape[-1])]

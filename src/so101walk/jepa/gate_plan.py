@@ -58,7 +58,7 @@ class Arm:
     @property
     def episodes(self) -> int:
         """Episodes of the dataset."""
-        return max(4, round(self.frames / EPISODE_FRAMES))
+        return max(8, round(self.frames / EPISODE_FRAMES))
 
 
 @dataclass(frozen=True)

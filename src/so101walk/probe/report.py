@@ -281,7 +281,8 @@ def _others(result: ProbeResult) -> str:
             (
                 f"theorem 5.3 on {theorem.pairs} pairs of waypoints (h: {theorem.h}, rho {theorem.rho:.3f})",
                 f"L(h) {theorem.loss:.3f} (least {theorem.least:.3f}), delta {theorem.delta:.3f}, "
-                f"eps {theorem.eps:.3f}, D {theorem.d:.3f}; E|h - Qz|² {theorem.error:.3f} against a bound of {theorem.bound:.3f}",
+                f"eps {theorem.eps:.3f}, D {theorem.d:.3f}; E|h - Qz|² {theorem.error:.3f} "
+                f"against a bound of {theorem.bound:.3f}",
             )
         )
     elif extra.get("theorem_reason"):
