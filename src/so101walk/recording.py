@@ -15,6 +15,7 @@ from .joints import JOINTS
 from .latencies import Latencies
 from .motion import slow_path
 from .rig import LimitsConfig
+from .safety.stops import EpisodeStop
 from .sync import FrameGrid, SyncedFrame
 from .walk import Plan
 
@@ -110,6 +111,14 @@ def record(
     captures: dict[str, list[int]] = {name: [] for name in cameras}
     last_wall_ns = 0
 
+    def built(now_ns: int) -> list[SyncedFrame]:
+        try:
+            return list(grid.ready(now_ns))
+        except HardwareError as e:
+            if arm.simulated:
+                raise
+            raise EpisodeStop("hold", "camera", str(e)) from e
+
     def on_tick(tick: Tick) -> None:
         nonlocal last_wall_ns
         if should_stop():
@@ -122,7 +131,7 @@ def record(
             if name in frozen:
                 frozen[name].see(images)
             grid.add_images(name, images)
-        for frame in grid.ready(tick.t_after_ns):
+        for frame in built(tick.t_after_ns):
             add(_row(frame, plan, envelope, fps, int(waypoints[frame.index])))
             last_wall_ns = frame.wall_ns
         if grid.done:

@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from so101walk.joints import FEATURE_NAMES
 from . import stock_dataset
 from .walks import CAMERAS, STEP, frames, serial, staged
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -33,16 +30,6 @@ def made(tmp_path_factory):
 def ours(made, tmp_path):
     """A copy of it that a test may spoil."""
     return Path(shutil.copytree(made, tmp_path / "walk"))
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory):
-    """A dataset by stock LeRobot, several episodes in each file, and what stock LeRobot reads from it."""
-    out = tmp_path_factory.mktemp("stock") / "data"
-    script = ROOT / "tests/dataset/stock_dataset.py"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    subprocess.run([sys.executable, script, out], check=True, capture_output=True, env=environment)
-    return out
 
 
 def serials(images):

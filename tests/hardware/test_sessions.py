@@ -136,7 +136,7 @@ def test_a_vanished_camera_lays_the_arm_down(bench: Bench, quiet: Quiet) -> None
     spec = bench.spec(bench.rig(), episodes=3)
     with pytest.raises(HardwareError, match=r"camera 'front'.*saved episodes are whole"):
         walk(bench, spec, quiet)
-    assert "delivered no image for 1 s" in quiet.reasons[0]
+    assert "delivered no image" in quiet.reasons[0]
     was_laid_down(truth_of(bench))
     assert len(Dataset.open(spec.out).episodes) == 1
 

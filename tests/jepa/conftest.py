@@ -35,7 +35,7 @@ def ou_chain(rng: np.random.Generator, steps: int, rho: float) -> NDArray[np.flo
 def write_dataset(
     root: Path, states: list[NDArray[np.floating]], size: int = 32, fps: int = 4, frames_per_step: int | None = 1
 ) -> Path:
-    """A dataset with an episode for each array of states (n, 6), one a frame, seen by two cameras (the second mirrored)."""
+    """A dataset with an episode for each array of states (n, 6), seen by two cameras of which the second mirrors."""
     episodes, start = [], 0
     for index, z in enumerate(states):
         n = len(z)

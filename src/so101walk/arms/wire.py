@@ -274,8 +274,8 @@ class Wire:
         try:
             return action()
         except (OSError, termios.error, ValueError, AttributeError) as e:
-            # LeRobot's ConnectionError is an OSError too; SDK and pyserial tell a vanished port in all these ways
-            self._port.is_using = False
+            # all the ways in which the SDK and pyserial tell of a vanished port
+            self.close()
             raise PortLost(
                 f"the arm's port {self._port.port_name} is gone ({e}); likely unplugged, or the adapter reset itself. "
                 "Check the USB cable"

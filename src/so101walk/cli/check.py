@@ -121,7 +121,7 @@ def _last_line(report: "CheckReport") -> str:
         )
     if report.walk["verdict"] == "isotropic walk":
         return f"sound. Next: so101walk probe {report.root} --encoder pixels"
-    return "sound; nothing is said of the walk."
+    return "sound; whether it is a random walk is unknown."
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -49,8 +49,8 @@ STILL_LEVELS = 20.0
 """A run of one picture is a fault once the joint speeds let expect this many levels of change within it ..."""
 
 TWO_JOINTS, TWO_JOINTS_IN_A_ROW = 0.02, 0.002
-"""... and two joints have covered this share of their ranges, in the run or in a single row: one joint alone may move where
-the camera doesn't see it, such as a gripper behind the arm; the whole arm can't."""
+"""... and two joints have covered this share of their ranges, in the run or in a single row: one joint alone may move
+where the camera doesn't see it, such as a gripper behind the arm."""
 
 LATE = 5
 """... its last so many rows left aside, since an image may be 100 ms behind the joints (field.md)."""
@@ -270,5 +270,5 @@ def _expected_change(changes: list[Floats], moves: list[Floats]) -> tuple[list[F
 
 
 def _second_most(shares: Floats) -> Floats:
-    """The second largest share of its range that a joint covers; the largest where there is one joint. (..., d) to (...)."""
+    """The second largest share of its range that a joint covers, or the only one. Shape (..., d) to (...)."""
     return np.sort(shares, axis=-1)[..., -min(2, shares.shape[-1])]

@@ -175,7 +175,7 @@ class ArmLoop:
         if any(s.torque_on for s in self.servos):
             self.timeline.torque(now_s)
         prompt = b"".join(data for due, data in late if due <= now_s)
-        if prompt:
+        if prompt and self.terminal.fd >= 0:
             self.terminal.write(prompt)
         self._outbox += [(due, data) for due, data in late if due > now_s]
         if self._trace is not None:
