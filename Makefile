@@ -39,7 +39,7 @@ demo: $(VENV)/.complete
 	    else echo "$$d was not made by an earlier demo; move it away, then run make demo again" >&2; exit 1; fi; \
 	  fi; \
 	done
-	$(BIN)/so101walk collect --episodes 3 --rho 0.9 --out datasets/demo --note "$(DEMO_NOTE)"
+	$(BIN)/so101walk collect --episodes 3 --rho 0.9 --seed 0 --out datasets/demo --note "$(DEMO_NOTE)"
 	$(BIN)/so101walk check datasets/demo
 	$(BIN)/so101walk picture datasets/demo
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .calibrate.sweep import NARROWEST, WIDEST
 from .cameras.camera import Camera
 from .envelope import Envelope
 from .errors import HardwareError, UsageError
@@ -25,9 +26,6 @@ WATCH_S = 2.0
 
 RATE_SHARE = 0.95
 """Of the promised rate that a camera must deliver."""
-
-NARROWEST, WIDEST = 0.6, 1.25
-"""A joint's calibrated range in the model's: less is a sweep that was cut short, more one that went astray."""
 
 FULL_TURN = {"wrist_roll"}
 """LeRobot's calibration gives this joint the whole turn without a sweep."""

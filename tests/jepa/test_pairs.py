@@ -25,12 +25,7 @@ def timeline(lengths: list[int], every: int = 1, step_frames: int = 1) -> Timeli
 def test_frame_pairs_are_exactly_those_a_lag_apart_in_one_episode(lengths, step_frames, lags):
     t = timeline(lengths, step_frames=step_frames)
     hops = [max(1, round(lag * step_frames)) for lag in lags]
-    expected = {
-        (i, i + hop)
-        for hop in hops
-        for i in range(len(t.episode) - hop)
-        if t.episode[i] == t.episode[i + hop]
-    }
+    expected = {(i, i + hop) for hop in hops for i in range(len(t.episode) - hop) if t.episode[i] == t.episode[i + hop]}
     if not expected:
         with pytest.raises(DatasetError, match="lower the recipe's lags"):
             pairs_of(t, range(len(lengths)), "frame", lags)

@@ -1,4 +1,4 @@
-"""The training loop, and the theory on worlds where the truth is known: vectors instead of images, so seconds suffice."""
+"""The training loop, and the theory on worlds where the truth is known: vectors, not images, so seconds suffice."""
 
 import itertools
 

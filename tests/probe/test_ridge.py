@@ -15,7 +15,7 @@ STRENGTHS = (1e-7, 1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1e3)
 
 
 def _world(rng, n, d, m=2, groups=6):
-    x = rng.standard_normal((n, d)) * rng.uniform(0.1, 50.0, d) + rng.normal(0.0, 100.0, d)
+    x = rng.standard_normal((n, d)) * rng.uniform(10.0, 20.0, d) + rng.normal(0.0, 100.0, d)
     y = x[:, : min(d, 4)] @ rng.standard_normal((min(d, 4), m)) + 20.0 * rng.standard_normal((n, m)) + 7.0
     episode = np.repeat(np.arange(groups), n // groups)
     frame = np.tile(np.arange(n // groups), groups)
@@ -41,6 +41,22 @@ def test_fit_equals_scikit_learn_with_grouped_folds(n, d):
         np.testing.assert_allclose(readout.predict(x)[:, j], model.predict(scaled), rtol=1e-9, atol=1e-8)
 
 
+def test_a_value_that_hardly_moves_in_training_is_not_blown_up():
+    rng = np.random.default_rng(4)
+    x, y, episode, frame = _world(rng, 240, 6)
+    still = np.zeros((240, 40))
+    still[:, 0] = 1e-4 * rng.standard_normal(240)
+    x = np.concatenate([x, still], axis=1)
+    readout = ridge.fit(x, y, np.arange(240), ridge.folds_of(episode, frame))
+    moved = x.copy()
+    moved[:, 6:] += 5.0
+    assert np.abs(readout.predict(moved) - readout.predict(x)).max() < 0.05 * y.std()
+    typical = np.sqrt((x.std(axis=0) ** 2).mean())
+    np.testing.assert_allclose(readout.scale, np.maximum(x.std(axis=0), 0.3 * typical))
+    model = Ridge(alpha=readout.alpha, solver="svd").fit((x - readout.mean) / readout.scale, y)
+    np.testing.assert_allclose(readout.predict(x), model.predict((x - readout.mean) / readout.scale), atol=1e-7)
+
+
 def test_rows_that_are_not_asked_for_have_no_influence():
     x, y, episode, frame = _world(np.random.default_rng(2), 240, 12)
     rows = np.flatnonzero(episode < 4)
@@ -51,11 +67,12 @@ def test_rows_that_are_not_asked_for_have_no_influence():
     np.testing.assert_array_equal(plain.weights, again.weights)
 
 
-def test_large_offsets_and_constant_values_do_no_harm():
+def test_large_offsets_do_no_harm_and_constant_values_get_no_weight():
     x, y, episode, frame = _world(np.random.default_rng(3), 300, 8)
     folds = ridge.folds_of(episode, frame)
     plain = ridge.fit(x, y, np.arange(300), folds).predict(x)
-    far = np.concatenate([x + 1e7, np.full((300, 2), 3.0)], axis=1)
+    far = x + 1e7
+    assert (ridge.fit(np.full((300, 2), 3.0), y, np.arange(300), folds).weights == 0).all()
     np.testing.assert_allclose(ridge.fit(far, y, np.arange(300), folds).predict(far), plain, rtol=1e-5, atol=1e-4)
 
 

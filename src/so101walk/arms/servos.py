@@ -12,7 +12,7 @@ from ..joints import JOINTS, ROBOT_TYPE
 from ..rig import ArmConfig
 from .wire import Wire
 
-__all__ = ["calibration_differences", "calibration_file", "configure", "voltage_limits"]
+__all__ = ["calibration_differences", "calibration_file", "configure", "lerobots_folder", "voltage_limits"]
 
 CALIBRATION: dict[str, str] = {
     "homing_offset": "Homing_Offset",
@@ -52,7 +52,7 @@ def calibration_file(arm: ArmConfig) -> Path:
     if arm.calibration_dir:
         folders = [Path(arm.calibration_dir).expanduser()]
     else:
-        folders = [Path("calibration"), data_dir("calibration"), _lerobots_folder()]
+        folders = [Path("calibration"), data_dir("calibration"), lerobots_folder()]
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
@@ -62,7 +62,7 @@ def calibration_file(arm: ArmConfig) -> Path:
     )
 
 
-def _lerobots_folder() -> Path:
+def lerobots_folder() -> Path:
     """Where LeRobot keeps followers' calibrations (``utils/constants.py`` of 0.6.1), told without importing it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
     home = os.environ.get("HF_LEROBOT_HOME") or Path(os.environ.get("HF_HOME") or cache) / "lerobot"

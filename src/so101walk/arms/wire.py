@@ -327,7 +327,9 @@ def _decode(replies: dict[int, list[int]], first: int, t_before_ns: int, t_after
     return Block(answered, t_before_ns, t_after_ns, ticks, *values)
 
 
-def open_wire(port: str, ident: str, calibration: Path, box: BlackBox | None = None) -> Wire:
+def open_wire(
+    port: str, ident: str, calibration: Path, box: BlackBox | None = None, *, calibrated: bool = True
+) -> Wire:
     """Open the bus of an arm; nothing is written to it.
 
     Args:
@@ -335,6 +337,7 @@ def open_wire(port: str, ident: str, calibration: Path, box: BlackBox | None = N
         ident: LeRobot's id of the arm.
         calibration: Its calibration file, ``<ident>.json``.
         box: Takes down the traffic.
+        calibrated: Whether the file must be there and whole; it needn't for an arm that is about to be calibrated.
 
     Raises:
         HardwareError: The calibration file can't be read, or the port can't be opened; with the likely cause.
@@ -349,7 +352,7 @@ def open_wire(port: str, ident: str, calibration: Path, box: BlackBox | None = N
             f"{calibration} can't be read as LeRobot's calibration ({e}); calibrate the arm anew"
         ) from e
     missing = [j for j in JOINTS if j not in robot.calibration]
-    if missing:
+    if missing and calibrated:
         raise HardwareError(
             f"{calibration} says nothing about {', '.join(missing)}; calibrate the arm: so101walk calibrate arm"
         )

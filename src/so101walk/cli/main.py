@@ -17,6 +17,13 @@ COMMANDS: dict[str, str] = {
     "repair": "Set torn episodes aside and rebuild a dataset from the sound ones.",
     "picture": "Draw a contact sheet of a dataset: camera views over joint traces.",
     "calibrate": "Find the safe envelope of an arm.",
+    "probe": "Measure how well an encoder's latent holds the joints, on held-out episodes.",
+    "compare": "Set probe runs side by side, with paired intervals and the verdicts of the bars.",
+    "bars": "State pass marks before anything is computed.",
+    "train": "Train a SIGReg JEPA on a dataset's images, blind to the joints.",
+    "rank": "Rank action chunks by the latent they lead to.",
+    "gate": "Gate 1: both kinds of data, the same recipe, one verdict.",
+    "export": "Write a dataset in another program's layout.",
     "emulate": "Serve a virtual SO-101: a servo bus on a terminal, cameras over ZMQ.",
 }
 """Command name to its short help; each lives in ``cli/<name>.py`` as ``command``."""

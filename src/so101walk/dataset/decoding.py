@@ -49,6 +49,8 @@ def decode_file(path: Path, start_s: float = 0.0) -> "Iterator[tuple[float, av.V
             if not container.streams.video:
                 raise DatasetError(f"{path}: holds no video stream")
             stream = container.streams.video[0]
+            if stream.codec_context is None:  # of a torn file; PyAV 15.1 crashes when it is decoded
+                raise DatasetError(f"{path}: its video can't be decoded, the file is torn")
             stream.thread_type = "AUTO"
             base = stream.time_base
             if base is None:

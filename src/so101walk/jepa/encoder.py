@@ -1,18 +1,22 @@
-"""A trained run as an encoder of the probe: ``jepa:RUN``."""
+"""A trained run as an encoder of the probe.
+
+``jepa:RUN``, and ``lewm:CHECKPOINT`` for one that was trained elsewhere.
+"""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError, nearest
-from ..probe.encoders import EncoderOptions, Views
+from ..probe.encoders import Encoder, EncoderOptions, Views
 from ..probe.pretrained import weights_digest
 from .frames import shrink
 from .model import best_device
 from .run import Run, load_module, load_run
 
-__all__ = ["RunEncoder", "load_jepa"]
+__all__ = ["RunEncoder", "load_jepa", "load_lewm"]
 
 
 class RunEncoder:
@@ -73,3 +77,16 @@ def load_jepa(argument: str, options: EncoderOptions) -> RunEncoder:
     """
     device = None if options.device == "auto" else options.device
     return RunEncoder(load_run(argument), options.cameras, device)
+
+
+def load_lewm(argument: str, options: EncoderOptions) -> Encoder:
+    """The loader behind ``lewm:CHECKPOINT``: a checkpoint of stable-worldmodel's, or a run of ours.
+
+    Raises:
+        UsageError: As :func:`so101walk.jepa.swm.load_checkpoint` and :func:`load_jepa`.
+    """
+    from .swm import load_checkpoint
+
+    return (
+        load_jepa(argument, options) if (Path(argument) / "run.json").is_file() else load_checkpoint(argument, options)
+    )

@@ -83,7 +83,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What must be the same for a run to be resumed."""
         told = self.to_dict()
-        return {key: told[key] for key in ("recipe", "digest", "cameras", "episodes", "seed")}
+        return {key: told[key] for key in ("seed", "recipe", "cameras", "digest", "episodes")}
 
 
 def load_run(root: str | Path) -> Run:

@@ -33,6 +33,14 @@ __all__ = ["Report", "TrainSpec", "plan", "train"]
 
 WEIGHT_STREAM, SPLIT_STREAM = 2, 3
 
+WORDS = {
+    "seed": "seed",
+    "recipe": "recipe",
+    "cameras": "set of cameras",
+    "digest": "content of the dataset",
+    "episodes": "split of episodes",
+}
+
 
 @dataclass(frozen=True)
 class TrainSpec:
@@ -185,7 +193,9 @@ def _refuse_another(old: Run, new: Run) -> None:
     for key, value in plain(new.identity).items():
         there = plain(old.identity)[key]
         if value != there:
-            raise UsageError(f"{old.root} was trained with another {key}: {_shown(there, value)}. Give another --out")
+            raise UsageError(
+                f"{old.root} was trained with another {WORDS[key]}: {_shown(there, value)}. Give another --out"
+            )
 
 
 def _shown(there: Any, value: Any) -> str:

@@ -28,6 +28,9 @@ LEAST_SHARE = 0.02
 MAX_SHIFT = 10
 """Frames that joints are shifted against images, each way."""
 
+SURE_GAIN = 0.03
+"""A gain in R^2 at another shift that no interval is asked about: over few episodes it would span anything."""
+
 PERMUTATIONS = 5
 
 
@@ -193,7 +196,7 @@ def alignment(
         "gain": round(gain.value, 5),
         "gain_interval": gain.to_json(),
     }
-    sure = gain.value > 0.01 if gain.low is None else gain.low > 0
+    sure = gain.value > SURE_GAIN or (gain.low is not None and gain.low > 0)
     if best != reach and sure:
         shift = int(shifts[best])
         meaning = "joints are stamped late against images" if shift > 0 else "images lag behind the joints"
