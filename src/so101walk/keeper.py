@@ -90,6 +90,8 @@ class Keeper:
                 f"dataset's {fps} frames: a recorder that trusts its timestamps would have compressed time by as much. "
                 "The bus is slow: another USB port, or nothing else on its hub"
             )
+        if (hole := _widest_hole(recording, fps)) is not None:
+            return hole
         for camera, count in recording.repeated.items():
             if count > REPEATED_SHARE * plan.frames:
                 return (
@@ -202,3 +204,19 @@ class Keeper:
                 except HardwareError as e:
                     raise HardwareError(f"{e}. The arm is brought to rest; saved episodes are whole") from e
                 camera.stop()
+
+
+def _widest_hole(recording: Recording, fps: int) -> str | None:
+    """What to say about times in which no joint was read for more than two frames, or None if there are none."""
+    gaps_s = recording.read_gaps_s
+    holes = np.flatnonzero(gaps_s > 2.0 / fps)
+    if not len(holes):
+        return None
+    read_ns = [t.t_ns for t in recording.ticks if np.isfinite(t.q).all()]
+    worst = int(np.argmax(gaps_s))
+    row = max(int((read_ns[worst] - recording.start_ns) / 1e9 * fps) + 1, 0)
+    count = f"{len(holes)} gap{'s' if len(holes) > 1 else ''}"
+    return (
+        f"{count} in the joint readings, the widest {gaps_s[worst] * 1000:.0f} ms before row {row}: the machine is too "
+        "busy, or servos were silent"
+    )

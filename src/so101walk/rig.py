@@ -62,6 +62,8 @@ class ArmConfig:
             own folder.
         max_step_deg: Real only: farthest that a goal may be from the one before it. A path within the speed limits
             never comes near it; it is for what went wrong.
+        reply_ms: Real only: a reply that takes longer than this is lost. Told: 1 ms, 2 at worst; LeRobot waits for 50,
+            in which a dataset at 30 fps loses two frames' readings to one lost reply.
         rest: Real only: the pose in which the arm is let go, LeRobot units. Empty: folded over its base.
     """
 
@@ -73,6 +75,7 @@ class ArmConfig:
     calibration_dir: str = ""
     max_step_deg: float = 5.0
     rest: tuple[float, ...] = ()
+    reply_ms: float = 25.0
 
     def __post_init__(self) -> None:
         require(10 <= self.control_hz <= 250, f"control_hz is {self.control_hz}; it must be 10 to 250")
@@ -84,6 +87,7 @@ class ArmConfig:
             math.isfinite(self.max_step_deg) and self.max_step_deg > 0,
             f"max_step_deg is {self.max_step_deg}; it must be a finite number above 0",
         )
+        require(2 <= self.reply_ms <= 500, f"reply_ms is {self.reply_ms}; it must be 2 to 500")
         require(
             not self.rest or (len(self.rest) == len(JOINTS) and all(math.isfinite(q) for q in self.rest)),
             f"rest is {list(self.rest)}; it must be six finite numbers, one for each joint",
@@ -205,9 +209,9 @@ class Rig:
         """What defines the rig's data, as plain values for JSON: not where it is plugged in, nor what guards it."""
         values = dataclasses.asdict(self)
         del values["safety"]
-        unused: tuple[str, ...] = ("port", "calibration_dir", "physics_hz")
+        unused: tuple[str, ...] = ("port", "calibration_dir", "physics_hz", "reply_ms")
         if self.simulated:
-            unused = ("port", "calibration_dir", "id", "max_step_deg", "rest")
+            unused = ("port", "calibration_dir", "id", "max_step_deg", "rest", "reply_ms")
             del values["latency"]
         for name in unused:
             del values["arm"][name]

@@ -72,7 +72,7 @@ class Bench:
                 id="emulated",
                 calibration_dir=str(self.folder / "calibration"),
                 rest=tuple(float(q) for q in RESTING),
-                **arm,
+                **{"reply_ms": 50.0, **arm},
             ),
             limits=LimitsConfig(velocity_deg_s=200.0, acceleration_deg_s2=2000.0),
             safety=SafetyConfig(**{"stall_s": 3.0, **(safety or {})}),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from so101walk.emulator.faults import Fault
 from so101walk.emulator.log import Truth, read_log
 from so101walk.errors import HardwareError, SafetyStop, UsageError
 from so101walk.joints import JOINTS
+from so101walk.safety.stops import EpisodeStop
 from so101walk.session import SessionReport, SessionSpec, collect
 
 from .conftest import RESTING, Bench, Quiet, let_go_at_torque
@@ -265,3 +267,58 @@ def test_the_command_tells_the_motor_and_fails(bench: Bench, capsys: pytest.Capt
     assert "error bits: gripper: overload" in shown
     assert "Traceback" not in shown
     assert not truth_of(bench).torque.any()
+
+
+def test_a_servo_that_gets_hot_is_let_cool(bench: Bench, quiet: Quiet, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.stage([Fault("heat", at_s=3.0, since="torque", motor="gripper", celsius=65.0, duration_s=6.0)], cameras=True)
+    report = walk(bench, bench.spec(bench.rig(safety={"hot_c": 50.0, "cool_c": 64.0 - 15.0}), episode_s=3.0), quiet)
+    assert report.episodes == 1
+    assert any("gripper: 65 C; the rig's limit is 50 C" in reason for reason in report.failed)
+    assert "cooling down" in told(capsys)
+    truth = truth_of(bench)
+    rises = np.flatnonzero(np.diff(truth.torque.max(axis=1)) > 0)
+    assert len(rises) >= 2, "it was let go while it cooled, and taken again"
+    was_laid_down(truth)
+
+
+def test_an_obstacle_makes_it_back_off(bench: Bench, quiet: Quiet) -> None:
+    stage = bench.stage(cameras=True)
+    pushed: list[int] = []
+
+    def advanced(walk_index: int, done: int) -> None:
+        pushed.append(done)
+        if len(pushed) == 5:
+            stage.take("still", stage.state().q + np.array([40.0, 0, 0, 0, 0, 0]))
+
+    def failed(walk_index: int, reason: str) -> None:
+        quiet.reasons.append(reason)
+        stage.let_go()
+
+    quiet.advanced, quiet.failed = advanced, failed  # type: ignore[method-assign]
+    report = walk(bench, bench.spec(bench.rig(safety={"current_ma": 9000.0}), episode_s=3.0), quiet)
+    assert report.episodes == 1
+    assert len(report.failed) == 1
+    assert "shoulder_pan is" in report.failed[0]
+    assert "something is in its way" in report.failed[0]
+    was_laid_down(truth_of(bench))
+
+
+def test_a_loop_that_stands_still_holds(bench: Bench) -> None:
+    bench.stage()
+    arm = bench.follower(bench.rig(safety={"stall_s": 0.25}))
+    start = arm.sent()
+    stalled: list[float] = []
+
+    def setpoint(t: float) -> np.ndarray:
+        if t > 0.5 and not stalled:
+            stalled.append(t)
+            time.sleep(1.2)
+        return start + 30.0 * t * np.eye(6)[0]
+
+    try:
+        with pytest.raises(EpisodeStop, match=r"the control loop stood still for 1\.\d+ s \(limit 0\.25\)") as stop:
+            arm.follow(setpoint, arm.clock.now_ns(), 3.0)
+        assert stop.value.response == "hold"
+        assert abs(arm.sent()[0] - start[0]) < 30.0 * 0.7 + 5.0, "it did not rush after the path"
+    finally:
+        arm.close()

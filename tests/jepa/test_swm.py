@@ -26,7 +26,7 @@ CONFIG = {
         "add_pooling_layer": False,
     },
     "predictor": {
-        "_target_": "stable_worldmodel.wm.lewm.module.ARPredictor",
+        "_target_": "stable_worldmodel.wm.lewm.module.Predictor",
         "num_frames": 3, "input_dim": WIDTH, "hidden_dim": WIDTH, "output_dim": WIDTH,
         "depth": 1, "heads": 2, "dim_head": 8, "mlp_dim": 32,
     },
@@ -78,6 +78,31 @@ def test_its_reader_loads_the_export_and_its_model_takes_a_step(walk_dataset, tm
         optimiser.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < losses[0]
+
+
+def test_its_lerobot_reader_takes_a_collected_dataset_as_it_is(tmp_path, checkpoint):
+    import stable_worldmodel as swm
+    from stable_worldmodel.wm.utils import load_pretrained
+
+    from so101walk.cli.main import main
+
+    root = tmp_path / "walk"
+    with pytest.raises(SystemExit) as e:
+        main(["collect", "--episodes", "2", "--episode-s", "1", "--seed", "3", "--out", str(root), "--json"])
+    assert e.value.code == 0
+    data = swm.data.load_dataset(
+        "lerobot://local/walk", root=str(root), primary_camera_key="observation.images.front", num_steps=STEPS,
+        frameskip=SKIP, keys_to_load=["pixels", "action", "proprio"], video_backend="pyav",
+    )  # fmt: skip
+    batch = [data[i] for i in (0, 5, 11)]
+    pixels = torch.nn.functional.interpolate(torch.cat([b["pixels"] for b in batch]).float(), SIZE)
+    action = torch.stack([torch.as_tensor(b["action"]) for b in batch]).float()
+    assert action.shape == (3, STEPS, 6 * SKIP)
+    model = load_pretrained(str(checkpoint), cache_dir=str(tmp_path)).train()
+    info = model.encode({"pixels": pixels.view(3, STEPS, 3, SIZE, SIZE), "action": action / 100.0})
+    loss = (model.predict(info["emb"][:, :-1], info["act_emb"][:, :-1]) - info["emb"][:, 1:]).square().mean()
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.encoder.parameters() if p.grad is not None)
 
 
 def test_its_checkpoint_is_probed(walk_dataset, checkpoint):

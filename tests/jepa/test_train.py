@@ -16,6 +16,7 @@ from so101walk.jepa.recipe import LejepaRecipe, LewmRecipe
 from so101walk.jepa.run import load_module, load_run
 from so101walk.jepa.train import Report, TrainSpec, train
 from so101walk.probe.encoders import EncoderOptions, load_encoder
+from so101walk.probe.latents import dataset_digest
 from so101walk.probe.samples import split_episodes
 
 SMALL = {
@@ -144,6 +145,8 @@ def test_a_run_is_an_encoder_of_the_probe(walk_dataset, tmp_path, recipe):
     views = [dataset.decode_at(c, 0, range(5)) for c in dataset.cameras]
     encoder = load_encoder(f"jepa:{tmp_path / 'run'}", EncoderOptions("cpu", ("wrist", "front")))
     assert isinstance(encoder, RunEncoder)
+    assert encoder.trained_on[0] == dataset_digest(dataset, dataset.cameras)
+    assert set(encoder.trained_on[1]) == set(range(10)) - set(encoder.run.held_out)
     latents = encoder.encode(views[::-1])
     assert latents.shape == (5, 6)
     assert np.isfinite(latents).all()

@@ -100,6 +100,7 @@ class Follower:
                 "(so101walk rig new asks for it)"
             )
         self._wire = open_wire(arm.port, arm.id, calibration_file(arm), self.box)
+        self._wire.reply_ms = arm.reply_ms
 
     def connect(self) -> None:
         """Open the bus, put the settings in, begin to read. Torque stays as it is; nothing moves.

@@ -97,6 +97,11 @@ class Wire:
     Args:
         robot: LeRobot's ``SO101Follower``, not connected; its bus is used, its cameras are none.
         box: Takes down what goes over the wire.
+
+    Attributes:
+        reply_ms: How long :meth:`read` waits for all replies.
+        stale_replies: Replies that came too late and were thrown away.
+        failed_reads: Reads that brought not every servo's reply.
     """
 
     def __init__(self, robot: Any, box: BlackBox) -> None:
@@ -104,6 +109,7 @@ class Wire:
         self._port, self._packets = self.bus.port_handler, self.bus.packet_handler
         self._tag = 0
         self._suspect = False
+        self.reply_ms = 50.0
         self.stale_replies = 0
         self.failed_reads = 0
         self._tap()
@@ -138,7 +144,7 @@ class Wire:
             self.failed_reads += 1
             self._suspect = True
             self._tag = (self._tag + 1) % TAGS
-            if timed_out:  # silence costs 50 ms: the next tick asks again
+            if timed_out:  # silence costs more than a tick: the next one asks again
                 break
         assert block is not None
         return block
@@ -248,6 +254,7 @@ class Wire:
             self._flush()
         t_before_ns = time.perf_counter_ns()
         self._packets.syncReadTx(self._port, first, size, list(IDS), N)
+        self._port.setPacketTimeoutMillis(self.reply_ms)
         replies: dict[int, list[int]] = {}
         broken = 0
         timed_out = False

@@ -1,4 +1,4 @@
-"""LeRobot's calibration of an arm, step by step: middle pose, sweep, servos, file; nobody's keyboard is waited for here.
+"""LeRobot's calibration of an arm, step by step: middle pose, sweep, servos, file. No keyboard is waited for here.
 
 The same registers and the same file as ``lerobot-calibrate`` writes, with its bus; but sweeps may cross the encoder's
 seam, ranges that can't be are refused, and a copy stays under ``calibration/``.
@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ SAMPLE_S = 0.01
 
 
 def let_loose(wire: Wire) -> None:
-    """Switch torque off, for an arm that somebody holds.
+    """Switch torque off, for an arm that somebody holds, and let the servos store what is written from now on.
 
     Raises:
         HardwareError: A servo doesn't let go.
@@ -31,6 +32,7 @@ def let_loose(wire: Wire) -> None:
     if refused := wire.release():
         motor, why = next(iter(refused.items()))
         raise HardwareError(f"{motor} doesn't let go ({why}); power-cycle the arm")
+    _lock(wire, 0)
 
 
 def calibrate(
@@ -51,7 +53,7 @@ def calibrate(
     """
     for motor in JOINTS:
         wire.put("Operating_Mode", motor, 0)
-    offsets = wire.bus.set_half_turn_homings()
+    offsets = _told(wire.bus.set_half_turn_homings)
     sweep = Sweep(_positions(wire))
     while not finished():
         sweep.add(_positions(wire))
@@ -89,5 +91,20 @@ def _store(wire: Wire, ranges: Ranges) -> None:
         motor: MotorCalibration(i + 1, 0, ranges.homing_offset[i], ranges.range_min[i], ranges.range_max[i])
         for i, motor in enumerate(JOINTS)
     }
-    wire.bus.write_calibration(table)
+    _told(lambda: wire.bus.write_calibration(table))
     wire.robot.calibration = table
+    _lock(wire, 1)
+
+
+def _lock(wire: Wire, value: int) -> None:
+    for motor in JOINTS:
+        if wire.put("Lock", motor, value) is None:
+            raise HardwareError(f"{motor} does not answer; check its cable and begin again")
+
+
+def _told(action: Callable[[], Any]) -> Any:
+    """LeRobot's errors in our words."""
+    try:
+        return action()
+    except (ConnectionError, RuntimeError) as e:
+        raise HardwareError(f"a servo could not be written to ({e}); check its cable and begin again") from e

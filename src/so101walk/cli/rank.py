@@ -28,7 +28,11 @@ __all__ = ["command"]
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of split, trials and predictor."
 )
 @click.option("--device", default="auto", show_default=True, help="Torch device.")
-@click.option("--out", type=click.Path(path_type=Path), help="Also write the result to this JSON file.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Also write the result to this JSON file  [default: rank.json in RUN]",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, all else on stderr.")
 def command(
     who: str,
@@ -61,6 +65,7 @@ def command(
     err = Console(stderr=True, highlight=False, soft_wrap=True)
     options = RankOptions(horizon, stride, chunks - 1, trials, val, seed, device)
     result = rank(who, dataset, options, say=lambda line: err.print(escape(line)))
+    out = out or (Path(who) / "rank.json" if (Path(who) / "run.json").is_file() else None)
     if out is not None:
         write_bytes(out, json_bytes(result.to_json()))
     if as_json:

@@ -27,6 +27,10 @@ class RunEncoder:
         cameras: Names of the views in the order in which they will come; the run's own if empty.
         device: Torch device.
 
+    Attributes:
+        trained_on: Digest of the dataset (:func:`so101walk.probe.latents.dataset_digest`) and episodes that training
+            or its early stopping saw; a score on one of these is no held-out score.
+
     Raises:
         UsageError: The run was trained on a view that is missing.
     """
@@ -34,6 +38,7 @@ class RunEncoder:
     def __init__(self, run: Run, cameras: Sequence[str] = (), device: str | None = None) -> None:
         self.run = run
         self.spec = f"jepa:{run.root}"
+        self.trained_on = (run.digest, tuple(sorted(run.train + run.validation)))
         self._order = _order(run, cameras)
         self._device = best_device(device)
         self._module = load_module(run).to(self._device)

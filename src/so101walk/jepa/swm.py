@@ -48,7 +48,9 @@ class SwmEncoder:
         from .frames import shrink
 
         small = np.stack([shrink(image, self._size) for image in view]).astype(np.float32) / 255.0
-        return ((small - np.array(IMAGENET_MEAN, np.float32)) / np.array(IMAGENET_STD, np.float32)).transpose(0, 3, 1, 2)
+        return ((small - np.array(IMAGENET_MEAN, np.float32)) / np.array(IMAGENET_STD, np.float32)).transpose(
+            0, 3, 1, 2
+        )
 
     def encode(self, views: Views) -> NDArray[np.float32]:
         """Latents (n, d) of n frames; views (n, H, W, 3) uint8."""
@@ -77,11 +79,12 @@ def load_checkpoint(argument: str, options: EncoderOptions) -> SwmEncoder:
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"encoder 'lewm' needs {' and '.join(missing)}; pip install 'so101walk[swm]'")
+    from hydra.errors import HydraException
     from stable_worldmodel.wm.utils import load_pretrained
 
     try:
         model = load_pretrained(str(path.resolve()), cache_dir=str(folder))
-    except (ValueError, KeyError, RuntimeError, FileNotFoundError, ImportError) as e:
+    except (ValueError, KeyError, RuntimeError, FileNotFoundError, ImportError, HydraException) as e:
         raise UsageError(f"{argument} can't be loaded: {str(e).splitlines()[0][:120]}") from e
     size = _image_size(model)
     if not hasattr(model, "encode") or size is None:
