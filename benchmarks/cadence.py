@@ -123,7 +123,8 @@ def ours(
     if not rig.exists():
         lines = [
             f'name = "bench"\nfps = {options.fps}\nenvelope = "so101-tabletop"',
-            f'[arm]\ntype = "so101_follower"\nport = "{arm.link}"\nid = "{CALIBRATION_ID}"\ncalibration_dir = "{folder}"',
+            f'[arm]\ntype = "so101_follower"\nport = "{arm.link}"\nid = "{CALIBRATION_ID}"',
+            f'calibration_dir = "{folder}"',
         ]
         for name, port in ports.items():
             lines.append(
@@ -131,7 +132,9 @@ def ours(
                 f'options = {{ server_address = "127.0.0.1", port = {port}, camera_name = "{name}", timeout_ms = 500 }}'
             )
         rig.write_text("\n".join(lines) + "\n")
-        calibrate = "from so101walk.cli.calibrate_latency import command; command()"
+        calibrate = (
+            "import sys; from so101walk.cli.calibrate_latency import command as c; sys.exit(c(standalone_mode=False))"
+        )
         run(
             sys.executable,
             "-c",

@@ -44,7 +44,9 @@ def encoding(path: Path, spec: str, stride: int) -> dict[str, float]:
         latents = []
         start = time.perf_counter()
         for batch in DataLoader(stock, batch_size=64, num_workers=workers):
-            views = [batch[c].mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy() for c in cameras]
+            views = [
+                batch[c].mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy() for c in cameras
+            ]
             latents.append(encoder.encode(views))
         figures[f"stock_{workers}_workers"] = len(samples.rows) / (time.perf_counter() - start)
         np.testing.assert_allclose(np.concatenate(latents), ours[0].array, rtol=1e-3, atol=1e-3)
@@ -74,7 +76,12 @@ def ridge() -> dict[str, float]:
         fit(latents, q, np.arange(ROWS), folds_of(episode, frame))
         seconds = time.perf_counter() - start_s
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"seconds": seconds, "peak_gb": peak / 1e6, "peak_gb_before": before / 1e6, "latents_gb": ROWS * WIDTH * 4 / 1e9}
+    return {
+        "seconds": seconds,
+        "peak_gb": peak / 1e6,
+        "peak_gb_before": before / 1e6,
+        "latents_gb": ROWS * WIDTH * 4 / 1e9,
+    }
 
 
 def whole(path: Path, spec: str) -> dict[str, float]:
@@ -83,7 +90,18 @@ def whole(path: Path, spec: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_CACHE_HOME": folder}
         program = "from so101walk.cli.main import main; main()"
-        command = [sys.executable, "-c", program, "probe", str(path), "--encoder", spec, "--out", f"{folder}/run", "--json"]
+        command = [
+            sys.executable,
+            "-c",
+            program,
+            "probe",
+            str(path),
+            "--encoder",
+            spec,
+            "--out",
+            f"{folder}/run",
+            "--json",
+        ]
         for name in ("cold", "again"):
             start = time.perf_counter()
             done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -98,7 +116,9 @@ def main() -> None:
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--only", choices=["encoding", "ridge", "whole"])
-    parser.add_argument("--spec", action="append", help="encoders to time; random-cnn and efficientnet-lite0 unless told")
+    parser.add_argument(
+        "--spec", action="append", help="encoders to time; random-cnn and efficientnet-lite0 unless told"
+    )
     arguments = parser.parse_args()
     specs = arguments.spec or ["random-cnn", "efficientnet-lite0"]
     if arguments.only is None:

@@ -13,27 +13,31 @@ from typing import Any, Literal, Union
 
 from .errors import ConfigError, UsageError, nearest
 
+Kind = Literal["collect", "policies", "calibration", "recipes"]
+
+WORDS: dict[str, str] = {"collect": "rig", "policies": "policy", "calibration": "envelope", "recipes": "recipe"}
+"""What a user calls a file of each kind."""
+
 __all__ = ["build", "data_dir", "find_file", "load", "names_in", "read_toml", "require"]
 
 
-def data_dir(kind: Literal["collect", "policies", "calibration"]) -> Path:
+def data_dir(kind: Kind) -> Path:
     """The folder of files that ship with so101walk: inside the wheel, or at the root of a checkout."""
     here = Path(__file__).resolve().parent
     shipped = here / "shipped" / kind
     return shipped if shipped.is_dir() else here.parents[1] / kind
 
 
-def names_in(kind: Literal["collect", "policies", "calibration"], suffix: str = ".toml") -> list[str]:
+def names_in(kind: Kind, suffix: str = ".toml") -> list[str]:
     """Names (without suffix) of the files of a kind: those in the working folder's ``<kind>/`` and the shipped ones."""
     folders = (Path(kind), data_dir(kind))
     return sorted({p.stem for folder in folders if folder.is_dir() for p in folder.glob(f"*{suffix}")})
 
 
-def find_file(kind: Literal["collect", "policies", "calibration"], name_or_path: str | Path) -> Path:
+def find_file(kind: Kind, name_or_path: str | Path) -> Path:
     """The file that a user means by a name or a path; a path wins over a name.
 
-    A name is looked for in the working folder's ``collect/``, ``policies/`` or ``calibration/`` first, then among the
-    files that ship with so101walk.
+    A name is looked for in the working folder's ``<kind>/`` first, then among the files that ship with so101walk.
 
     Raises:
         UsageError: There is no such file; the nearest names are offered.
@@ -47,7 +51,7 @@ def find_file(kind: Literal["collect", "policies", "calibration"], name_or_path:
             candidate = folder / f"{path.stem}.toml"
             if candidate.is_file():
                 return candidate
-    word = {"collect": "rig", "policies": "policy", "calibration": "envelope"}[kind]
+    word = WORDS[kind]
     if "/" in text or path.suffix:
         raise UsageError(
             f"{word} file {text} does not exist; give a path, or a name ({nearest(path.stem, names_in(kind))})"

@@ -1,6 +1,7 @@
 """A virtual SO-101 for each test, and rigs that name it. Motion is fast here: what counts is what happens, not when."""
 
 import dataclasses
+import functools
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from so101walk import real
 from so101walk.arms.follower import Follower
+from so101walk.doctor import examine_cameras
 from so101walk.emulator.assembly import write_calibration
 from so101walk.emulator.stage import Stage
 from so101walk.envelope import Envelope, load_envelope
@@ -74,7 +77,7 @@ class Bench:
                 rest=tuple(float(q) for q in RESTING),
                 **{"reply_ms": 50.0, **arm},
             ),
-            limits=LimitsConfig(velocity_deg_s=200.0, acceleration_deg_s2=2000.0),
+            limits=LimitsConfig(velocity_deg_s=300.0, acceleration_deg_s2=3000.0),
             safety=SafetyConfig(**{"stall_s": 3.0, **(safety or {})}),
             cameras={"front": CameraConfig("zmq", WIDTH, HEIGHT, camera_fps, options=options)},
         )
@@ -110,6 +113,11 @@ def slow_envelope() -> Envelope:
     """The shipped envelope with a third of its scale: short ways."""
     whole = load_envelope("so101-tabletop")
     return dataclasses.replace(whole, scale=whole.scale / 3)
+
+
+@pytest.fixture(autouse=True)
+def _short_look_at_cameras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real, "examine_cameras", functools.partial(examine_cameras, watch_s=0.8))
 
 
 @pytest.fixture

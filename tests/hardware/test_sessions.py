@@ -16,7 +16,7 @@ from so101walk.dataset.writer import EpisodeWriter
 from so101walk.emulator import strip
 from so101walk.emulator.faults import Fault
 from so101walk.emulator.log import Truth, read_log
-from so101walk.errors import HardwareError, SafetyStop, UsageError
+from so101walk.errors import DatasetError, HardwareError, SafetyStop, UsageError
 from so101walk.joints import JOINTS
 from so101walk.safety.stops import EpisodeStop
 from so101walk.session import SessionReport, SessionSpec, collect
@@ -236,14 +236,13 @@ def test_another_rate_or_calibration_is_no_resume(bench: Bench, quiet: Quiet) ->
     assert len(on) == 1, "torque came on for the first session alone"
 
 
-def test_a_slow_bus_is_not_taken_for_the_rate(bench: Bench, quiet: Quiet) -> None:
+def test_a_slow_bus_is_not_taken_for_the_rate(bench: Bench, quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("so101walk.session.ATTEMPTS", 1)
     bench.stage([Fault("delay", at_s=1.0, since="torque", delay_ms=45.0, duration_s=600.0)], cameras=True, fps=40.0)
     rig = bench.rig(fps=30, camera_fps=20.0)
-    from so101walk.errors import DatasetError
-
-    with pytest.raises(DatasetError, match="failed its verification 3 times"):
+    with pytest.raises(DatasetError, match="failed its verification 1 times"):
         walk(bench, bench.spec(rig, episode_s=1.0), quiet)
-    assert len(quiet.reasons) == 3
+    assert len(quiet.reasons) == 1
     assert "times a second" in quiet.reasons[0]
     rate = float(quiet.reasons[0].split("joints were read ")[1].split()[0])
     share = float(quiet.reasons[0].split("a second, ")[1].split("%")[0])
@@ -270,10 +269,12 @@ def test_the_command_tells_the_motor_and_fails(bench: Bench, capsys: pytest.Capt
 
 
 def test_a_servo_that_gets_hot_is_let_cool(bench: Bench, quiet: Quiet, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.stage([Fault("heat", at_s=3.0, since="torque", motor="gripper", celsius=65.0, duration_s=6.0)], cameras=True)
-    report = walk(bench, bench.spec(bench.rig(safety={"hot_c": 50.0, "cool_c": 64.0 - 15.0}), episode_s=3.0), quiet)
+    # It reads 50 C while it is held at 49.6, and 49 soon after: a servo cools with a time constant of minutes.
+    heat = Fault("heat", at_s=2.5, since="torque", motor="gripper", celsius=49.6, duration_s=2.0)
+    bench.stage([heat], cameras=True)
+    report = walk(bench, bench.spec(bench.rig(safety={"hot_c": 50.0, "cool_c": 49.9}), episode_s=3.0), quiet)
     assert report.episodes == 1
-    assert any("gripper: 65 C; the rig's limit is 50 C" in reason for reason in report.failed)
+    assert any("gripper: 50 C; the rig's limit is 50 C" in reason for reason in report.failed)
     assert "cooling down" in told(capsys)
     truth = truth_of(bench)
     rises = np.flatnonzero(np.diff(truth.torque.max(axis=1)) > 0)

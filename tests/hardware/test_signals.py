@@ -32,7 +32,7 @@ def files(bench: Bench) -> Path:
         f'name = "bench"\nfps = 10\nenvelope = "{bench.folder / "small.toml"}"\n'
         f'[arm]\ntype = "so101_follower"\nport = "{arm.port}"\nid = "emulated"\n'
         f'calibration_dir = "{arm.calibration_dir}"\nrest = {list(arm.rest)}\n'
-        "[limits]\nvelocity_deg_s = 200\nacceleration_deg_s2 = 2000\n[safety]\nstall_s = 3.0\n"
+        "[limits]\nvelocity_deg_s = 300\nacceleration_deg_s2 = 3000\n[safety]\nstall_s = 3.0\n"
         f'[cameras.front]\ntype = "zmq"\nwidth = {WIDTH}\nheight = {HEIGHT}\nfps = 10\n'
         f'options = {{ server_address = "127.0.0.1", port = {bench.ports["front"]}, camera_name = "front", '
         "timeout_ms = 500 }\n"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ..config import build, data_dir, read_toml, require
+from ..config import build, find_file, names_in, read_toml, require
 from ..errors import ConfigError, UsageError, nearest
 
 __all__ = [
@@ -260,13 +260,9 @@ Recipe = LejepaRecipe | LewmRecipe
 KINDS: dict[str, type] = {"lejepa": LejepaRecipe, "lewm": LewmRecipe}
 
 
-def _folders() -> tuple[Path, Path]:
-    return Path("recipes"), data_dir("collect").with_name("recipes")
-
-
 def recipe_names() -> list[str]:
     """Names (without suffix) of the recipes in ``./recipes`` and of those that ship with so101walk."""
-    return sorted({p.stem for folder in _folders() if folder.is_dir() for p in folder.glob("*.toml")})
+    return names_in("recipes")
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -276,7 +272,7 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
         UsageError: No such recipe; the nearest names are offered.
         ConfigError: A key is unknown, missing, of the wrong type, or out of its limits.
     """
-    path = _find(str(name_or_path))
+    path = find_file("recipes", name_or_path)
     return parse_recipe(read_toml(path), str(path))
 
 
@@ -286,16 +282,3 @@ def parse_recipe(table: dict, where: str) -> Recipe:
     if kind not in KINDS:
         raise ConfigError(f"{where}: kind is {kind!r}; {nearest(str(kind), KINDS)}")
     return build(KINDS[kind], table, where)
-
-
-def _find(text: str) -> Path:
-    if Path(text).is_file():
-        return Path(text)
-    if "/" not in text and Path(text).suffix in ("", ".toml"):
-        for folder in _folders():
-            candidate = folder / f"{Path(text).stem}.toml"
-            if candidate.is_file():
-                return candidate
-    if "/" in text or Path(text).suffix:
-        raise UsageError(f"recipe file {text} does not exist; give a path, or a name ({nearest(text, recipe_names())})")
-    raise UsageError(f"unknown recipe {text!r}; {nearest(text, recipe_names())}")

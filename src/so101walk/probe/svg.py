@@ -13,7 +13,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     span = max(high - low, 1e-9)
     step = 10.0 ** np.floor(np.log10(span / count))
     for factor in (1.0, 2.0, 5.0, 10.0):
-        if span / (step * factor) <= count:
+        if span / (step * factor) <= count + 1e-6:
             step *= factor
             break
     first = np.ceil(low / step - 1e-9) * step
