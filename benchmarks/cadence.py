@@ -41,6 +41,9 @@ PRESENT = 56
 FASTEST_SHARE = 0.3
 """Rows in which the arm moves slower than this share of its fastest tell nothing about time."""
 
+PROMISED = 0.6
+"""Of the cameras' rate that our rig promises, or it would rightly refuse an emulator that a busy machine holds up."""
+
 BIN = Path(sys.executable).parent
 
 
@@ -124,11 +127,11 @@ def ours(
         lines = [
             f'name = "bench"\nfps = {options.fps}\nenvelope = "so101-tabletop"',
             f'[arm]\ntype = "so101_follower"\nport = "{arm.link}"\nid = "{CALIBRATION_ID}"',
-            f'calibration_dir = "{folder}"',
+            f'calibration_dir = "{folder}"\nreply_ms = 50\n[safety]\nstall_s = 2.0',
         ]
         for name, port in ports.items():
             lines.append(
-                f'[cameras.{name}]\ntype = "zmq"\nwidth = {width}\nheight = {height}\nfps = {options.fps}\n'
+                f'[cameras.{name}]\ntype = "zmq"\nwidth = {width}\nheight = {height}\nfps = {PROMISED * options.fps}\n'
                 f'options = {{ server_address = "127.0.0.1", port = {port}, camera_name = "{name}", timeout_ms = 500 }}'
             )
         rig.write_text("\n".join(lines) + "\n")

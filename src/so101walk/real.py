@@ -73,6 +73,8 @@ def open_real(
             for name, config in rig.cameras.items():
                 cameras[name] = LerobotCamera(name, config, rig.safety.camera_silence_s)
             refuse(examine_cameras(cameras, rig))
+            if not rig.latency:
+                say("camera latencies are not measured and count as zero; so101walk calibrate latency measures them")
         arm.connect()
         yield RealRig(arm, cameras, way, latencies)
     finally:

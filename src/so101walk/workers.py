@@ -18,11 +18,11 @@ from .errors import HardwareError, So101WalkError
 
 if TYPE_CHECKING:
     from .dataset.staging import Staging
-    from .session import Report, SessionSpec
+    from .session_spec import Report, SessionSpec
 
 __all__ = ["walk_in_processes"]
 
-PRELOAD = ["so101walk.session", "so101walk.cameras.simulated", "av", "h5py", "pyarrow.parquet"]
+PRELOAD = ["so101walk.episodes", "so101walk.cameras.simulated", "av", "h5py", "pyarrow.parquet"]
 TELL_EVERY = 10
 """Frames between two words of progress from a worker."""
 POLL_S = 0.2
@@ -36,7 +36,7 @@ def walk_in_processes(
     should_stop: Callable[[], bool],
     workers: int,
 ) -> None:
-    """As :func:`so101walk.session.walk_episodes`, shared out among ``workers`` processes.
+    """As :func:`so101walk.episodes.walk_episodes`, shared out among ``workers`` processes.
 
     Raises:
         So101WalkError: What a worker raised; the others are stopped first, their current episodes dropped.
@@ -135,7 +135,7 @@ class _Teller:
 
 
 def _work(spec: "SessionSpec", staging: "Staging", pipe: Connection, stop: Event) -> None:
-    from .session import walk_episodes
+    from .episodes import walk_episodes
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means, and says so through `stop`
     threading.Thread(target=_die_with_parent, daemon=True).start()

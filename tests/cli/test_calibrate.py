@@ -91,7 +91,7 @@ def test_bad_input_gets_one_line_and_writes_nothing(capsys, here, arguments, wor
 def test_an_unknown_measurement_is_refused_with_the_nearest(capsys):
     code, _, err = run(capsys, "calibrate", "envelop")
     assert code == 2
-    assert "nothing to calibrate called 'envelop'; did you mean 'envelope'?" in err
+    assert "no command 'envelop'; did you mean 'envelope'?" in err
 
 
 def test_help_imports_nothing_heavy():

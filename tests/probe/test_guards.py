@@ -143,6 +143,12 @@ def test_alignment_rarely_cries_wolf():
     assert alarms <= 2
 
 
+def test_alignment_of_a_latent_that_holds_nothing_is_unknown():
+    walk = Walk()
+    walk.latents = walk.rng.standard_normal(walk.latents.shape)
+    assert walk.alignment().status == "unknown"
+
+
 def test_alignment_of_short_episodes_is_unknown_and_of_strided_frames_is_not():
     assert Walk(length=4).alignment().status == "unknown"
     walk = Walk(2)

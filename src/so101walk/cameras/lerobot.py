@@ -112,12 +112,13 @@ class LerobotCamera:
         logging.getLogger("lerobot").setLevel(logging.ERROR)  # a warning for each late image is no news here
         try:
             self._camera.connect()
+            shape = np.shape(self._camera.async_read(timeout_ms=1000.0))
         except Exception as e:
+            self.close()
             raise HardwareError(
                 f"camera {self.name!r} can't be opened: {_first_line(e)}. Check its cable, name and options; "
                 "lerobot-find-cameras lists what is there"
             ) from e
-        shape = np.shape(self._camera.async_read(timeout_ms=1000.0))
         if shape != (self.height, self.width, 3):
             self.close()
             height, width = shape[:2]

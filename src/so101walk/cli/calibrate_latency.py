@@ -10,7 +10,7 @@ __all__ = ["command"]
 
 @click.command("latency")
 @click.option("--rig", "rig_name", required=True, help="The rig's name or file.")
-@click.option("--moves", default=24, show_default=True, type=click.IntRange(6, 400), help="Sharp moves to make.")
+@click.option("--moves", default=40, show_default=True, type=click.IntRange(6, 400), help="Sharp moves to make.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -168,11 +168,11 @@ class Live:
         self._progress.stop()
 
     def started(self, walk_index: int, frames: int) -> None:
-        """See :class:`so101walk.session.Report`."""
+        """See :class:`so101walk.session_spec.Report`."""
         self._frames[walk_index] = 0
 
     def advanced(self, walk_index: int, frames: int) -> None:
-        """See :class:`so101walk.session.Report`."""
+        """See :class:`so101walk.session_spec.Report`."""
         self._frames[walk_index] = frames
         if frames % TELL_EVERY and frames != self._spec.frames:
             return
@@ -180,7 +180,7 @@ class Live:
         self._progress.update(self._task, completed=sum(self._frames.values()), rate=f"{speed:.0f}" if speed else "-")
 
     def saved(self, walk_index: int, record: dict[str, Any]) -> None:
-        """See :class:`so101walk.session.Report`."""
+        """See :class:`so101walk.session_spec.Report`."""
         self._saved += 1
         self._steps += record["steps"]
         self._refused += record["rejected"]
@@ -193,7 +193,7 @@ class Live:
             )
 
     def failed(self, walk_index: int, reason: str) -> None:
-        """See :class:`so101walk.session.Report`."""
+        """See :class:`so101walk.session_spec.Report`."""
         self._frames.pop(walk_index, None)
         self._err.print(f"episode {walk_index} set aside, it is done again: {escape(reason)}")
 

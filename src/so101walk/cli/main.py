@@ -1,13 +1,13 @@
 """The ``so101walk`` command: a group that imports a command only when it is called, and one place that tells errors."""
 
-import importlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 import click
 
-from ..errors import So101WalkError, nearest
+from ..errors import So101WalkError
+from .lazy import LazyGroup
 
 __all__ = ["cli", "main"]
 
@@ -16,7 +16,9 @@ COMMANDS: dict[str, str] = {
     "check": "Say whether a dataset is sound, and whether it is the walk it claims to be.",
     "repair": "Set torn episodes aside and rebuild a dataset from the sound ones.",
     "picture": "Draw a contact sheet of a dataset: camera views over joint traces.",
-    "calibrate": "Find the safe envelope of an arm.",
+    "calibrate": "Calibrate an arm: its servos, its safe envelope, the latency of its cameras.",
+    "rig": "Write a rig file: which port, which cameras.",
+    "doctor": "Say whether a real rig is fit to walk, without moving it.",
     "probe": "Measure how well an encoder's latent holds the joints, on held-out episodes.",
     "compare": "Set probe runs side by side, with paired intervals and the verdicts of the bars.",
     "bars": "State pass marks before anything is computed.",
@@ -29,39 +31,12 @@ COMMANDS: dict[str, str] = {
 """Command name to its short help; each lives in ``cli/<name>.py`` as ``command``."""
 
 
-class LazyGroup(click.Group):
-    """A click group whose commands are imported when they are asked for, so that ``--help`` stays fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of a session, not of the alphabet."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command and give it the options that every command has."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"so101walk.cli.{cmd_name}").command
-        if not any(p.name == "debug" for p in command.params):
-            command.params.append(
-                click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
-            )
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with the nearest command named when there is none of that name."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command list from the table above, without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    module="so101walk.cli.{}",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(version("so101walk"), prog_name="so101walk")
 def cli() -> None:
     """Random-walk episodes on the SO-101 arm: collect, check, and measure what a latent holds of the joints."""

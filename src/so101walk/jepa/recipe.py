@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..config import build, find_file, names_in, read_toml, require
-from ..errors import ConfigError, UsageError, nearest
+from ..errors import ConfigError, nearest
 
 __all__ = [
     "AugmentConfig",

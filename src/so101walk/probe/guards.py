@@ -31,6 +31,9 @@ MAX_SHIFT = 10
 SURE_GAIN = 0.03
 """A gain in R^2 at another shift that no interval is asked about: over few episodes it would span anything."""
 
+LEAST_R2 = 0.1
+"""A mean R^2 below this at every shift has no peak worth the name."""
+
 PERMUTATIONS = 5
 
 
@@ -196,6 +199,9 @@ def alignment(
         "gain": round(gain.value, 5),
         "gain_interval": gain.to_json(),
     }
+    if curve[best] < LEAST_R2:
+        text = f"R^2 is {curve[best]:.2f} at best: too little is read to tell a shift"
+        return Guard("alignment", "unknown", text, figures)
     sure = gain.value > SURE_GAIN or (gain.low is not None and gain.low > 0)
     if best != reach and sure:
         shift = int(shifts[best])

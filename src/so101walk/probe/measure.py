@@ -107,7 +107,10 @@ def theorem_figures(
     first, second = first[held], second[held]
     active = [j for j in range(z.shape[1]) if z[:, j].std() > 1e-6 and j in moving]
     if len(first) < 2 * len(active) or not active or not np.isfinite(z).all():
-        extra["theorem_reason"] = f"{len(first)} pairs of waypoints in the held-out episodes are too few"
+        extra["theorem_reason"] = (
+            f"{len(first)} pairs of waypoints among the held-out frames are too few"
+            f"{' (--stride leaves waypoints out)' if samples.stride > 1 else ''}"
+        )
         return None
     if latents.width == len(active):
         h: Floats | None = np.asarray(latents.array, dtype=np.float64)

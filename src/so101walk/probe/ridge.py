@@ -27,9 +27,10 @@ MAX_WIDTH = 8192
 
 LEAST_SCALE = 0.3
 """A latent value is divided by its standard deviation, but by no less than this share of the typical one (root mean
-square over the values). One that hardly moved in training, such as a pixel that nothing passed over, would else be blown
-up where it moves in a held-out episode: 1,536 pixels of a synthetic walk score 0.155 so, 0.89 with the limit, on 5
-training episodes; 0.735 and 0.962 on 16. Where values move alike it changes nothing: 0.376 either way for a random CNN."""
+square over the values). One that hardly moved in training, such as a pixel that nothing passed over, would else be
+blown up where it moves in a held-out episode: 1,536 pixels of a synthetic walk score 0.155 without the limit and 0.890
+with it on 6 training episodes, 0.735 and 0.962 on 16. A random CNN, whose values move alike, scores 0.376 both ways.
+"""
 
 CHUNK_ROWS = 4096
 

@@ -55,7 +55,7 @@ def probe_tables(result: ProbeResult, console: Console) -> None:
     samples, split = result.samples, result.split
     title = (
         f"{result.spec} on {result.dataset.root.name}: R² of {len(result.val)} frames "
-        f"in {len(split.val)} held-out episodes (fit on {len(split.train)})"
+        f"in {len(split.val)} held-out of {len(result.dataset.episodes)} episodes"
     )
     table = Table(title=title, title_justify="left")
     table.add_column("joint")
