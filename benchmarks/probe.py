@@ -21,8 +21,8 @@ ROWS, WIDTH = 100_000, 768
 def encoding(path: Path, spec: str, stride: int) -> dict[str, float]:
     """Frames (all views of one instant) a second, decoded and encoded, and ms of CPU for each.
 
-    Ours, and a stock ``LeRobotDataset`` in a ``DataLoader`` (the better of no worker and two) that hands the same images
-    to the same encoder.
+    Ours, and a stock ``LeRobotDataset`` in a ``DataLoader`` (the better of no worker and two) that hands the same
+    images to the same encoder.
     """
     import numpy as np
     import torch

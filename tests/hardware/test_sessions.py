@@ -242,7 +242,7 @@ def test_another_rate_or_calibration_is_no_resume(bench: Bench, quiet: Quiet) ->
 
 
 def test_a_slow_bus_is_not_taken_for_the_rate(bench: Bench, quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("so101walk.session.ATTEMPTS", 1)
+    monkeypatch.setattr("so101walk.episodes.ATTEMPTS", 1)
     bench.stage([Fault("delay", at_s=1.0, since="torque", delay_ms=45.0, duration_s=600.0)], cameras=True, fps=40.0)
     rig = bench.rig(fps=30, camera_fps=20.0)
     with pytest.raises(DatasetError, match="failed its verification 1 times"):

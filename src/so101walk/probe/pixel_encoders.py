@@ -84,8 +84,8 @@ class Pca:
 def _leading(centred: NDArray[np.float32], size: int, rng: np.random.Generator) -> NDArray[np.float32]:
     """Leading right singular vectors (p, size) of the rows (n, p).
 
-    Exact for up to ``EXACT_ROWS`` rows; of more, within the range that a random sketch finds with three power iterations
-    (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
+    Exact for up to ``EXACT_ROWS`` rows; of more, within the range that a random sketch finds with three power
+    iterations (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
     """
     size = min(size, len(centred) - 1, centred.shape[1])
     rows = centred if len(centred) <= EXACT_ROWS else _in_range(centred, min(size + 16, *centred.shape), rng)
