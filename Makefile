@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_NOTE := made by make demo
 
-.PHONY: help demo test lint types build clean
+.PHONY: help demo test browser lint types build clean
 help:
 	@echo "make demo    three episodes in simulation, checked, with a picture (makes $(VENV) first)"
 	@echo "make test    the whole test suite"
@@ -43,8 +43,15 @@ demo: $(VENV)/.complete
 	$(BIN)/so101walk check datasets/demo
 	$(BIN)/so101walk picture datasets/demo
 
-test: $(VENV)/.complete
+test: $(VENV)/.complete browser
 	$(BIN)/python -m pytest -q
+
+# One test opens a report in Chromium: installed where that can be done, else the test says what is missing.
+browser:
+	@for b in chromium chromium-browser google-chrome; do command -v $$b >/dev/null 2>&1 && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	else echo "Chromium is missing; one test needs it (Debian: apt-get install chromium)" >&2; fi
 
 lint: $(VENV)/.complete
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,11 +1,12 @@
 """What ``collect`` costs beside bare rendering, and how long a newcomer waits.
 
-    python benchmarks/collect.py [--episodes 4] [--rounds 3] [--json]
+    python benchmarks/collect.py [--episodes 12] [--rounds 3] [--json]
 
 Frames a second of ``so101walk collect`` (two views of 224 px; planning, physics, rendering, encoding, verifying,
 saving) with 1 and 2 workers, as a ratio to (a) a plain undecimated ``mujoco.Renderer`` loop and (b) a bare loop over
-our own scene with as many workers, see render.py. Ratios are medians over rounds in which all kinds take turns.
-Seconds from starting the program to its first frame, and of ``so101walk --help``, are medians of as many runs.
+our own scene with as many workers, see render.py. Each worker walks ``--episodes`` of 12 s; starting the workers
+counts. Ratios are medians over rounds in which all kinds take turns. Seconds from starting the program to its first
+frame, and of ``so101walk --help``, are medians of as many runs.
 """
 
 import argparse
@@ -25,7 +26,7 @@ SIZE_PX = 224
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=4)
+    parser.add_argument("--episodes", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

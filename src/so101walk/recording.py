@@ -69,8 +69,11 @@ class Recording:
 
 
 def go_to(arm: Arm, q: NDArray[np.float64], limits: LimitsConfig) -> None:
-    """Move slowly and unrecorded to ``q`` (6,), in LeRobot units; the caller has checked that the way is free."""
-    path = slow_path(arm.present(), q, limits)
+    """Move the simulated arm, unrecorded and within its limits, to ``q`` (6,) in LeRobot units.
+
+    The caller has checked that the way is free. A real arm goes slower: see :class:`so101walk.keeper.Keeper`.
+    """
+    path = slow_path(arm.present(), q, limits, factor=1.0)
     arm.follow(path.at, arm.clock.now_ns(), path.duration_s)
 
 
