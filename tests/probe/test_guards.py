@@ -174,6 +174,10 @@ def test_leak_fires_on_shared_and_on_copied_episodes_and_on_a_readout_that_knows
     assert (shared.status, "[1]" in shared.message) == ("warn", True)
     state = walk.samples.state.copy()
     state[walk.samples.state_episode == 2] = state[walk.samples.state_episode == 7]
+    known = guards.leak(walk.samples, walk.split, low, trained_on=(*walk.split.train, walk.split.val[0]))
+    assert known.status == "warn"
+    assert f"trained on episodes [{walk.split.val[0]}]" in known.message
+    assert guards.leak(walk.samples, walk.split, low, trained_on=walk.split.train).status == "pass"
     copied = guards.leak(replace(walk.samples, state=state), walk.split, low)
     assert copied.status == "warn"
     assert "episode 2 has the joints of training episode 7" in copied.message

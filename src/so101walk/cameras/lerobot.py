@@ -25,6 +25,9 @@ __all__ = ["LerobotCamera", "known_types", "make_camera"]
 WAIT_MS = 200.0
 """One wait for an image; a camera that is closed is noticed at least this often."""
 
+OPENING_S = 4.0
+"""A camera that is opened must deliver within this time: a cold USB webcam takes one to three seconds."""
+
 KEPT = 64
 """Images that wait to be drained: two seconds. More means that nobody drains."""
 
@@ -111,8 +114,10 @@ class LerobotCamera:
     def _open(self) -> None:
         logging.getLogger("lerobot").setLevel(logging.ERROR)  # a warning for each late image is no news here
         try:
-            self._camera.connect()
-            shape = np.shape(self._camera.async_read(timeout_ms=1000.0))
+            # Not LeRobot's own warm-up: where it fails, its ZMQ camera closes the socket under its reading thread, and
+            # libzmq aborts the process with the arm under torque.
+            self._camera.connect(warmup=False)
+            shape = np.shape(self._warmed_up())
         except Exception as e:
             self.close()
             raise HardwareError(
@@ -129,6 +134,19 @@ class LerobotCamera:
         self._stop.clear()
         self._thread = threading.Thread(target=self._gather, name=f"camera {self.name}", daemon=True)
         self._thread.start()
+
+    def _warmed_up(self) -> NDArray[np.uint8]:
+        """An image after the camera has delivered for its warm-up time: exposure has settled by then."""
+        settled_s = time.monotonic() + float(getattr(self._camera.config, "warmup_s", 1.0))
+        latest_s = time.monotonic() + OPENING_S
+        image = None
+        while image is None or time.monotonic() < settled_s:
+            try:
+                image = self._camera.async_read(timeout_ms=WAIT_MS)
+            except TimeoutError:
+                if time.monotonic() > latest_s:
+                    raise
+        return image
 
     def _gather(self) -> None:
         last_ns = -1

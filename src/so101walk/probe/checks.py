@@ -40,9 +40,15 @@ def run_guards(
         seen,
         guards.alignment(latents.array, samples, split, fitted.readout.alpha, moving, rng),
         _kept(Notes.of_dataset(digest), "decode", lambda: decode(dataset, cameras, rng)),
-        guards.leak(samples, split, fitted.shuffled_r2),
+        guards.leak(samples, split, fitted.shuffled_r2, _trained_on(encoder, digest)),
         guards.coverage(samples, split),
     )
+
+
+def _trained_on(encoder: Encoder | Stored | Fitted, digest: str) -> tuple[int, ...]:
+    """Episodes of the dataset of this digest that a run of ours saw in training; none where that isn't known."""
+    trained_digest, episodes = getattr(encoder, "trained_on", ("", ()))
+    return episodes if trained_digest == digest else ()
 
 
 def _kept(notes: Notes | None, name: str, check: Callable[[], Guard]) -> Guard:

@@ -1,5 +1,6 @@
 """Checks that guard the number: each tries to catch one way in which a probe's R^2 has been wrong before."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -224,7 +225,7 @@ def _vertex(curve: Floats, best: int) -> float:
     return 0.0 if bend >= 0 else float(np.clip(0.5 * (left - right) / bend, -0.5, 0.5))
 
 
-def leak(samples: Samples, split: Split, shuffled_r2: Floats) -> Guard:
+def leak(samples: Samples, split: Split, shuffled_r2: Floats, trained_on: Collection[int] = ()) -> Guard:
     """Is the training data kept out of the score?
 
     No episode may be on both sides, nor be a copy of one on the other side; and a readout of joints that were
@@ -234,6 +235,7 @@ def leak(samples: Samples, split: Split, shuffled_r2: Floats) -> Guard:
         samples: The rows.
         split: Training and held-out episodes.
         shuffled_r2: Held-out mean R^2 of each of some readouts of shuffled joints. Shape (k,).
+        trained_on: Episodes of this dataset that the encoder itself was trained on.
     """
     score = float(shuffled_r2.mean())
     chance = 2.0 * float(shuffled_r2.std(ddof=1)) / len(shuffled_r2) ** 0.5 if len(shuffled_r2) > 1 else 0.0
@@ -241,6 +243,12 @@ def leak(samples: Samples, split: Split, shuffled_r2: Floats) -> Guard:
     shared = sorted(set(split.train) & set(split.val))
     if shared:
         return Guard("leak", "warn", f"episodes {shared} are both fit on and scored", figures)
+    known = sorted(set(trained_on) & set(split.val))
+    if known:
+        text = (
+            f"the encoder was trained on episodes {known}, which are scored: give the --val and --seed of its training"
+        )
+        return Guard("leak", "warn", text, {**figures, "trained_on": known})
     copies = _copies(samples, split)
     if copies:
         text = (

@@ -140,7 +140,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, columns=list(ARRAYS))
+        table = pq.read_table(path, columns=list(ARRAYS), use_threads=False)
     except pa.ArrowException as e:
         raise ValueError(str(e).splitlines()[0]) from e
     missing = [name for name in ARRAYS if name not in table.column_names]
