@@ -106,3 +106,21 @@ def test_help_imports_nothing_heavy():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--accept" in run.stdout
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_real_rig_brings_its_arms_own_ranges(capsys, here):
+    calibration = json.loads((data_dir("calibration") / "emulated.json").read_text())
+    calibration["wrist_roll"] |= {"range_min": 1024, "range_max": 3072}
+    (here / "mine.json").write_text(json.dumps(calibration))
+    rig = 'name = "desk"\n[arm]\ntype = "so101_follower"\nport = "/dev/nothing"\nid = "mine"\ncalibration_dir = "."\n'
+    (here / "desk.toml").write_text(rig + '[cameras.front]\ntype = "opencv"\nwidth = 64\nheight = 64\nfps = 30\n')
+    code, _, err = run(capsys, *QUICK, "--rig", "desk.toml", "--out", "desk-envelope.toml")
+    assert code == 0
+    assert "mine.json" in err
+    assert "narrower in wrist_roll" in err
+    envelope = load_envelope(here / "desk-envelope.toml")
+    assert (envelope.lower[4], envelope.upper[4]) == pytest.approx((-85.02, 85.02), abs=0.011)
+    (here / "mine.json").write_text("{}")
+    code, _, err = run(capsys, *QUICK, "--rig", "desk.toml", "--out", "other.toml")
+    assert code == 1
+    assert "mine.json is no calibration of six joints" in err

@@ -110,6 +110,20 @@ def difference(pictures, truth, t_ns, image):
     return np.abs(drawn - image[8:]).mean()
 
 
+def test_two_stages_in_one_program_show_each_its_own_arm(tmp_path):
+    port = free_port()
+    with (
+        Stage(tmp_path / "leader", gesture="sweep") as leader,
+        Stage(tmp_path / "arm", cameras={"front": port}, gesture="still", width=128, height=96) as arm,
+    ):
+        before, seen, after = arm.state().q, images(port, 2.0), arm.state().q
+        swept = leader.state().q_s
+    assert np.abs(swept).max() > 1.0
+    np.testing.assert_allclose(before, after, atol=0.1)
+    shown = [image[8:].astype(int) for _, image in seen]
+    assert max(np.abs(image - shown[0]).mean() for image in shown) < 1.0
+
+
 def test_latency_is_added_on_the_way(tmp_path):
     port = free_port()
     with Stage(

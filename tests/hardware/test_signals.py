@@ -62,7 +62,8 @@ def begin(bench: Bench, rig: Path, episodes: int, episode_s: float) -> "subproce
 
 
 @pytest.mark.parametrize(
-    ("signals", "code"), [((signal.SIGINT, signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 130)]
+    ("signals", "code"),
+    [((signal.SIGINT, signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 130), ((signal.SIGHUP,), 130)],
 )
 def test_a_signal_lays_the_arm_down(bench: Bench, signals: tuple[signal.Signals, ...], code: int) -> None:
     stage = bench.stage(cameras=True)
@@ -75,6 +76,33 @@ def test_a_signal_lays_the_arm_down(bench: Bench, signals: tuple[signal.Signals,
     assert process.returncode == code, shown
     assert "Traceback" not in shown
     assert not any(stage.state().torque)
+    was_laid_down(truth_of(bench))
+
+
+ABANDONED = """
+import sys
+from so101walk.arms.follower import Follower
+from so101walk.rig import load_rig
+
+follower = Follower(load_rig(sys.argv[1]))
+follower.connect()
+follower.prepare()
+raise RuntimeError("the program ends here")
+"""
+
+
+def test_an_arm_whose_program_ends_lays_itself_down(bench: Bench) -> None:
+    stage = bench.stage(cameras=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", ABANDONED, str(files(bench))], stderr=subprocess.PIPE, text=True, cwd=bench.folder
+    )
+    deadline = time.monotonic() + 60
+    while not all(stage.state().torque):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    stage.let_go()
+    _, shown = process.communicate(timeout=60)
+    assert "the program ends here" in shown
     was_laid_down(truth_of(bench))
 
 

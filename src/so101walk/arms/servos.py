@@ -1,5 +1,6 @@
 """What six servos are set to: their own calibration and limits, and the settings that a walk needs."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,11 +9,18 @@ from numpy.typing import NDArray
 
 from ..config import data_dir
 from ..errors import HardwareError
-from ..joints import JOINTS, ROBOT_TYPE
+from ..joints import JOINTS, ROBOT_TYPE, TickScale
 from ..rig import ArmConfig
 from .wire import Wire
 
-__all__ = ["calibration_differences", "calibration_file", "configure", "lerobots_folder", "voltage_limits"]
+__all__ = [
+    "calibrated_scale",
+    "calibration_differences",
+    "calibration_file",
+    "configure",
+    "lerobots_folder",
+    "voltage_limits",
+]
 
 CALIBRATION: dict[str, str] = {
     "homing_offset": "Homing_Offset",
@@ -60,6 +68,22 @@ def calibration_file(arm: ArmConfig) -> Path:
         f"no calibration {name} in {', '.join(str(f) for f in folders)}; "
         "calibrate the arm first: so101walk calibrate arm --rig FILE"
     )
+
+
+def calibrated_scale(file: Path) -> TickScale:
+    """The measured ranges of an arm, from LeRobot's calibration file.
+
+    Raises:
+        HardwareError: It can't be read, or a joint is missing in it.
+    """
+    try:
+        joints = json.loads(file.read_text())
+        low, high = (tuple(int(joints[j][end]) for j in JOINTS) for end in ("range_min", "range_max"))
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise HardwareError(
+            f"{file} is no calibration of six joints ({type(e).__name__}: {e}); so101walk calibrate arm writes one"
+        ) from e
+    return TickScale(low, high)
 
 
 def lerobots_folder() -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..config import require
 from ..envelope import Envelope, load_envelope
@@ -17,7 +18,7 @@ from ..scene.clearance import ClearanceConfig
 from .envelope import calibrate_envelope, check_effort, hand_made
 from .envelope_file import envelope_toml, may_write, write_envelope
 from .judge import Judgement, WalkJudgement, judge, judge_walk
-from .limits import LIMIT_MARGIN_DEG, joint_limits
+from .limits import GRIPPER_MARGIN_PERCENT, LIMIT_MARGIN_DEG, joint_limits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +75,11 @@ def run(request: Request) -> None:
         may_write(path, request.force)
     clearance = load_envelope(request.like).clearance if request.like else None
     console = Console(stderr=True)
-    result = _measure(request, rig, name, clearance or ClearanceConfig(), console)
-    write_envelope(out, envelope_toml(result.envelope, _notes(request, result)))
+    limits, whence = _limits_of(rig)
+    if not rig.simulated:
+        console.print(whence, highlight=False, soft_wrap=True)
+    result = _measure(request, rig, name, limits, clearance or ClearanceConfig(), console)
+    write_envelope(out, envelope_toml(result.envelope, _notes(request, result, whence)))
     draw_envelope(result.envelope, result.judgement, picture, np.random.default_rng(request.seed))
     if request.as_json:
         print(json.dumps(_as_dict(result, out, picture)))
@@ -86,14 +90,32 @@ def run(request: Request) -> None:
         )
 
 
-def _measure(request: Request, rig: Rig, name: str, clearance: ClearanceConfig, console: "Console") -> _Result:
+def _limits_of(rig: Rig) -> tuple[NDArray[np.float64], str]:
+    """The limits that hold for a rig's arm, shape (6, 2), and where they come from."""
+    margin = f"less {LIMIT_MARGIN_DEG:g} degrees (gripper: {GRIPPER_MARGIN_PERCENT:g} %) at either end"
+    if rig.simulated:
+        return joint_limits(), f"Limits are the model's ranges {margin}."
+    from ..arms.servos import calibrated_scale, calibration_file
+
+    file = calibration_file(rig.arm)
+    measured = joint_limits(measured=calibrated_scale(file))
+    narrower = [j for j, own, usual in zip(JOINTS, measured, joint_limits(), strict=True) if (own != usual).any()]
+    return measured, (
+        f"Limits are the ranges of both the model and {file.name} {margin}; "
+        f"the arm's are narrower in {', '.join(narrower) or 'no joint'}."
+    )
+
+
+def _measure(
+    request: Request,
+    rig: Rig,
+    name: str,
+    limits: NDArray[np.float64],
+    clearance: ClearanceConfig,
+    console: "Console",
+) -> _Result:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    limits = joint_limits()
-    if not rig.simulated:
-        console.print(
-            f"joint limits are those of the SO-101's model: rig {rig.name} states none of its own", soft_wrap=True
-        )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     seeds = np.random.SeedSequence((request.seed, 1 << 20)).spawn(2)
     with Progress(*columns, console=console, transient=True) as progress:
@@ -115,7 +137,7 @@ def _measure(request: Request, rig: Rig, name: str, clearance: ClearanceConfig, 
     return _Result(envelope, judgement, walk, hand, hand_judgement)
 
 
-def _notes(request: Request, result: _Result) -> list[str]:
+def _notes(request: Request, result: _Result, limits: str) -> list[str]:
     defaults = Request()
     options = [
         f"--{key} {getattr(request, key)}"
@@ -129,7 +151,7 @@ def _notes(request: Request, result: _Result) -> list[str]:
         f"The largest walk with P(safe) >= {request.accept:g}: sum of log scales {_log_volume(result.envelope):.3f}.",
         f"Fresh sample of {j.samples}: {j.accept:.4f} safe; leaving at most {j.leave_upper:.4f} at 95 % confidence.",
         f"A walk of rho {w.rho:g} had {w.rejected:.2%} of its steps refused, whole segments checked.",
-        f"Limits are the model's ranges less {LIMIT_MARGIN_DEG:g} degrees (gripper: 5 %) at either end.",
+        limits,
         "",
     ]
 

@@ -9,7 +9,11 @@ __all__ = ["command"]
 
 @click.command("envelope")
 @click.option(
-    "--rig", "rig_name", default="sim", show_default=True, help="Rig (name or file) whose speed limits apply."
+    "--rig",
+    "rig_name",
+    default="sim",
+    show_default=True,
+    help="Rig (name or file) whose speed limits and calibrated ranges apply.",
 )
 @click.option(
     "--out",
@@ -42,8 +46,8 @@ def command(
 ) -> None:
     """Find center and scale of every joint for the largest Gaussian walk that stays in the safe set.
 
-    Searches over the SO-101's model: joint limits, table, self-collision and keep-out boxes. Writes an envelope file
-    and, beside it, a picture (PNG).
+    Searches over the SO-101's model: joint limits (for a real rig those of its calibration as well), table,
+    self-collision and keep-out boxes. Writes an envelope file and, beside it, a picture (PNG).
     """
     from ..calibrate.report import Request, run
 

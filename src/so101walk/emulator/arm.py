@@ -99,8 +99,8 @@ class ArmLoop:
 
     def _boot(self) -> None:
         """Power the servos up where the arm is."""
-        for servo, raw in zip(self.servos, rad_to_raw(self.body.rad), strict=True):
-            servo.raw_ticks = float(raw)
+        self._turn_encoders()
+        for servo in self.servos:
             servo.reboot()
 
     # ---- one turn ----
@@ -150,16 +150,18 @@ class ArmLoop:
 
     def _step(self) -> None:
         body = self.body
-        raw = rad_to_raw(body.rad).tolist()
-        speed = (body.rad_s * TICKS_PER_RAD).tolist()
-        torque = []
-        for i, servo in enumerate(self.servos):
-            servo.raw_ticks, servo.speed_ticks_s = raw[i], speed[i]
-            torque.append(servo.step(body.dt_s))
-        body.step(torque)
+        body.step([servo.step(body.dt_s) for servo in self.servos])
+        self._turn_encoders()
         self._steps += 1
         if self._trace is not None:
             self._trace.step(self._zero_ns + self._steps * PERIOD_NS, body.rad, self.servos)
+
+    def _turn_encoders(self) -> None:
+        """Let the encoders show where the body is now, and how fast it moves."""
+        raw = rad_to_raw(self.body.rad).tolist()
+        speed = (self.body.rad_s * TICKS_PER_RAD).tolist()
+        for i, servo in enumerate(self.servos):
+            servo.raw_ticks, servo.speed_ticks_s = raw[i], speed[i]
 
     # ---- the bus ----
 
@@ -227,6 +229,7 @@ class ArmLoop:
                 self.body.take(None if gesture is None else Hand(gesture, pose))
             case ("place", rad):
                 self.body.place(rad)
+                self._turn_encoders()
             case ("state", token):
                 self._send(("state", token, self.state()))
         return True

@@ -116,6 +116,7 @@ class Stage:
         self._arm_config = ArmConfig(self.link, tuple(faults), log is not None, stored, gesture, supply_v)
         self._cameras_config = CamerasConfig(dict(cameras or {}), width, height, fps, latency_ms)
         self._recorder: Recorder | None = None
+        self._pose: SharedPose | None = None
         self._processes: list[BaseProcess] = []
         self._lines: dict[str, Connection] = {}
         self._listener: threading.Thread | None = None
@@ -143,7 +144,8 @@ class Stage:
         context = mp.get_context("spawn")
         if self._log_file is not None:
             self._recorder = Recorder(self._log_file, self._cameras_config.ports)
-        pose = SharedPose(context)
+        # kept here as well: once no object of this process holds it, its memory goes to the next stage's pose
+        self._pose = pose = SharedPose(context)
         arm_line, arm_end = context.Pipe()
         faults_out, faults_in = context.Pipe()
         seeing = bool(self._cameras_config.ports)

@@ -22,7 +22,7 @@ def check_rho(rho: float) -> None:
 
 def check_frames(frames_per_step: int, settle_frames: int) -> None:
     """Raise :class:`ConfigError` unless a step has at least one frame to move in."""
-    require(2 <= frames_per_step <= 300, f"frames_per_step is {frames_per_step}; it must be 2 to 300")
+    require(1 <= frames_per_step <= 300, f"frames_per_step is {frames_per_step}; it must be 1 to 300")
     require(
         0 <= settle_frames < frames_per_step,
         f"settle_frames is {settle_frames}; it must be 0 to frames_per_step - 1 ({frames_per_step - 1})",
