@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from so101walk.config import data_dir
 from so101walk.dataset.reader import Dataset
