@@ -16,7 +16,9 @@ __all__ = ["command"]
 @click.option(
     "--goal", type=click.Path(path_type=Path), help="A goal-directed dataset to use instead of collecting one."
 )
-@click.option("--recipe", default="lejepa", show_default=True, help="lejepa, lewm, or a recipe's TOML file.")
+@click.option(
+    "--recipe", help="gate, lejepa, lewm, or a recipe's TOML file  [default: gate; lejepa for datasets of your own]"
+)
 @click.option("--seeds", type=click.IntRange(min=1), help="Trainings of each kind  [default: 3, quick 2]")
 @click.option("--frames", type=click.IntRange(min=40), help="Frames of each dataset  [default: 60000, quick 12000]")
 @click.option("--steps", type=click.IntRange(min=1), help="Optimiser steps  [default: the recipe's, quick at most 500]")
@@ -34,7 +36,7 @@ def command(
     quick: bool,
     walk: Path | None,
     goal: Path | None,
-    recipe: str,
+    recipe: str | None,
     seeds: int | None,
     frames: int | None,
     steps: int | None,
@@ -65,7 +67,8 @@ def command(
     from .live_train import with_steps
 
     cores = workers or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    base = chosen_plan(load_recipe(recipe), quick, seeds, frames, seed, walk, goal)
+    usual = "lejepa" if walk or goal else "gate"
+    base = chosen_plan(load_recipe(recipe or usual), quick, seeds, frames, seed, walk, goal)
     size = base.arm("walk").frames
     flags = {
         "rho": ablate_rho, "alpha": ablate_alpha, "frames": ablate_frames, "view": ablate_view,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from ..errors import UsageError
 from .effective import effective_size
 from .gate_plan import Arm, GatePlan, gate_rig
 from .train import Report, TrainSpec, train
+
+if TYPE_CHECKING:
+    from ..probe.run import ProbeOptions
 
 __all__ = ["Gate", "run_gate"]
 
@@ -236,33 +239,55 @@ def _bound_one(spec: TrainSpec) -> None:
 
 
 def _measure(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) -> None:
-    jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+    probes: list[tuple[Path, Path, Path, tuple[str, ...], bool]] = []
+    ranks: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
     for arm, seed in gate.jobs():
         run, own = gate.run(arm, seed), gate.dataset(arm)
-        jobs.append((_probe_one, (str(run), str(own), run, arm.cameras, gate.plan, seed == 0)))
-        jobs.append((_rank_one, (str(run), str(own), run, gate.plan)))
+        probes.append((run, own, run, arm.cameras, seed == 0))
+        ranks.append((_rank_one, (str(run), str(own), run, gate.plan)))
         other = {"walk": "goal", "goal": "walk"}.get(arm.name)
         if other:
-            there = gate.dataset(gate.plan.arm(other))
-            jobs.append((_probe_one, (str(run), str(there), run / f"on-{other}", (), gate.plan, False)))
+            probes.append((run, gate.dataset(gate.plan.arm(other)), run / f"on-{other}", (), False))
     if gate.plan.bound:
         for name in ("walk", "goal"):
             arm = gate.plan.arm(name)
-            jobs.append(
-                (_probe_one, (str(gate.bound(arm)), str(gate.dataset(arm)), gate.bound(arm), (), gate.plan, False))
-            )
-    _in_processes(jobs, workers, should_stop)
+            probes.append((gate.bound(arm), gate.dataset(arm), gate.bound(arm), (), False))
+    probes = [p for p in probes if not (p[2] / "probe.json").is_file()]
+    _in_processes([(_encode_all, (gate.plan, *views)) for views in _by_images(probes)], workers, should_stop)
+    if not should_stop():
+        _in_processes([(_probe_one, (gate.plan, *p)) for p in probes] + ranks, workers, should_stop)
 
 
-def _probe_one(run: str, dataset: str, out: Path, cameras: tuple[str, ...], plan: GatePlan, whole: bool) -> None:
+def _by_images(
+    probes: Sequence[tuple[Path, Path, Path, tuple[str, ...], bool]],
+) -> list[tuple[Path, tuple[str, ...], list[Path], bool]]:
+    """The probes' runs grouped by what they look at: dataset and views, runs, and whether one wants references."""
+    found: dict[tuple[Path, tuple[str, ...]], tuple[list[Path], bool]] = {}
+    for run, dataset, _, cameras, whole in probes:
+        runs, wanted = found.get((dataset, cameras), ([], False))
+        found[dataset, cameras] = ([*runs, run], wanted or whole)
+    return [(dataset, cameras, runs, whole) for (dataset, cameras), (runs, whole) in found.items()]
+
+
+def _encode_all(plan: GatePlan, dataset: Path, cameras: tuple[str, ...], runs: list[Path], whole: bool) -> None:
+    """Decode a dataset once for everything that is probed on it."""
+    from ..probe.run import encode
+
+    encode(dataset, [f"jepa:{run}" for run in runs], _options(plan, cameras, whole))
+
+
+def _options(plan: GatePlan, cameras: tuple[str, ...], whole: bool) -> "ProbeOptions":
+    from ..probe.run import ProbeOptions
+
+    return ProbeOptions(val=plan.val, seed=plan.seed, cameras=cameras, batch=256, guards=whole, references=whole)
+
+
+def _probe_one(plan: GatePlan, run: Path, dataset: Path, out: Path, cameras: tuple[str, ...], whole: bool) -> None:
     """Probe a run; with guards and references only where ``whole``, since these are of the dataset, not of the seed."""
     from ..probe.record import write_run
-    from ..probe.run import ProbeOptions, probe
+    from ..probe.run import probe
 
-    if (out / "probe.json").is_file():
-        return
-    options = ProbeOptions(val=plan.val, seed=plan.seed, cameras=cameras, batch=256, guards=whole, references=whole)
-    write_run(probe(dataset, f"jepa:{run}", options), out)
+    write_run(probe(dataset, f"jepa:{run}", _options(plan, cameras, whole)), out)
 
 
 def _rank_one(run: str, dataset: str, out: Path, plan: GatePlan) -> None:

@@ -6,19 +6,27 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import UsageError
-from ..rig import CameraConfig, Rig
+from ..rig import ArmConfig, CameraConfig, Rig
 from .recipe import LejepaRecipe, Recipe
 
 __all__ = ["Arm", "GatePlan", "ablation", "chosen_plan", "estimate_s", "gate_rig"]
 
-EPISODE_FRAMES = 300
-GATE_FPS = 4
+EPISODE_FRAMES = 200
+GATE_FPS = 1
 """Dataset frames a second of the gate's own datasets.
 
-A step takes half a second at the rig's speed limits, so a frame is a
-waypoint or half way to the next: fifteen times fewer look-alikes than at 30 fps, for as much walking."""
+A step of the walk takes about a second at the rig's speed limits, so that most frames are waypoints, each a draw of its
+own: thirty times fewer look-alikes than at 30 fps. The arm's motion between them is simulated, not drawn."""
 
-STEP_FRAMES = 2
+WALK_RHO = 0.6
+"""Correlation of the gate's walk a step. A linear function of the state keeps rho of itself over a step and a quadratic
+one rho^2; what tells them apart, rho (1 - rho), is near its largest here, and frames hardly resemble each other."""
+
+STEP = {"frames_per_step": 1, "settle_frames": 0}
+WALK = {**STEP, "rho": WALK_RHO}
+CONTROL_HZ, PHYSICS_HZ = 50.0, 200.0
+"""Setpoints a second: plenty for a simulated servo on a path that takes a second; physics at the model's own step."""
+
 RENDER_PX = 96
 """Rendered larger than the recipe's 64 px and area-averaged down: the renderer has no multisampling."""
 
@@ -125,10 +133,9 @@ def chosen_plan(
     """
     frames = frames or (12_000 if quick else 60_000)
     seeds = seeds or (2 if quick else 3)
-    steps = {"frames_per_step": STEP_FRAMES, "settle_frames": 0}
     arms: tuple[Arm, ...] = (
-        _of_size(Arm("walk", "ou", dict(steps), frames, seeds, dataset=walk)),
-        _of_size(Arm("goal", "goal", dict(steps), frames, seeds, dataset=goal)),
+        _of_size(Arm("walk", "ou", dict(WALK), frames, seeds, dataset=walk)),
+        _of_size(Arm("goal", "goal", dict(STEP), frames, seeds, dataset=goal)),
     )
     if not quick:
         arms = arms if walk else (*arms, ablation("alpha", "1", frames))
@@ -161,7 +168,6 @@ def ablation(kind: str, value: str, frames: int) -> Arm:
     Raises:
         UsageError: The value isn't one.
     """
-    steps = {"frames_per_step": STEP_FRAMES, "settle_frames": 0}
     if kind == "view":
         return Arm(f"view-{value}", frames=frames, seeds=1, cameras=(value,), of="walk")
     try:
@@ -170,12 +176,12 @@ def ablation(kind: str, value: str, frames: int) -> Arm:
         raise UsageError(f"--ablate-{kind} is {value!r}; it must be a number") from None
     name = f"{kind}-{number:g}"
     if kind == "rho":
-        return Arm(name, "ou", {**steps, "rho": number}, frames, 1)
+        return Arm(name, "ou", {**WALK, "rho": number}, frames, 1)
     if kind == "alpha":
-        return Arm(name, "gennorm", {**steps, "alpha": number}, frames, 1)
+        return Arm(name, "gennorm", {**WALK, "alpha": number}, frames, 1)
     if kind == "frames":
-        return Arm(name, "ou", dict(steps), int(number), 1)
-    return Arm(name, "ou", dict(steps), frames, 1, scale=number)
+        return Arm(name, "ou", dict(WALK), int(number), 1)
+    return Arm(name, "ou", dict(WALK), frames, 1, scale=number)
 
 
 def gate_rig(envelope: str = "so101-tabletop") -> Rig:
@@ -184,7 +190,8 @@ def gate_rig(envelope: str = "so101-tabletop") -> Rig:
     cameras: dict[str, CameraConfig] = {
         v: CameraConfig(width=RENDER_PX, height=RENDER_PX, fps=GATE_FPS, view=v) for v in views
     }
-    return Rig(name="gate", fps=GATE_FPS, envelope=envelope, task="Gate 1.", cameras=cameras)
+    arm = ArmConfig(control_hz=CONTROL_HZ, physics_hz=PHYSICS_HZ)
+    return Rig(name="gate", fps=GATE_FPS, envelope=envelope, task="Gate 1.", arm=arm, cameras=cameras)
 
 
 def estimate_s(plan: GatePlan, cores: int) -> dict[str, float]:

@@ -25,7 +25,7 @@ from .ridge import folds_of
 from .samples import Samples, Split, split_episodes
 from .theorem import Theorem
 
-__all__ = ["ProbeOptions", "ProbeResult", "probe"]
+__all__ = ["ProbeOptions", "ProbeResult", "encode", "probe"]
 
 Floats = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -174,6 +174,30 @@ def probe(
     )  # fmt: skip
 
 
+def encode(path: str | Path, specs: Sequence[str], options: ProbeOptions, progress: Progress | None = None) -> None:
+    """Make the latents of several encoders, and of the references if they are wanted, in one pass over the images.
+
+    A probe of each of them with the same options then finds them in the cache.
+
+    Args:
+        path: Folder of a LeRobot v3 dataset.
+        specs: The encoders.
+        options: As for :func:`probe`.
+        progress: Told of every batch encoded.
+
+    Raises:
+        UsageError: A SPEC that can't be used.
+        DatasetError: The dataset can't be read.
+    """
+    dataset = Dataset.open(path)
+    cameras = tuple(dataset.camera(c) for c in options.cameras) or dataset.cameras
+    encoders = [load_encoder(s, EncoderOptions(options.device, cameras, options.seed)) for s in specs]
+    maker = _Maker(
+        dataset, dataset_digest(dataset, cameras), Samples.of(dataset, options.stride), cameras, options, progress
+    )
+    maker.extract([e.base if isinstance(e, Fitted) else e for e in encoders if not isinstance(e, Stored)])
+
+
 def figures_of(linear: Recovery, references: dict[str, Recovery], extra: dict[str, Any]) -> dict[str, Interval]:
     """What bars may be held against, by metric."""
     figures = {"mean_r2": linear.mean, "anisotropy": linear.anisotropy}
@@ -214,14 +238,10 @@ class _Maker:
 
     def make(self, encoder: Encoder | Stored | Fitted, train: NDArray[np.int64], rng: np.random.Generator) -> _Made:
         """Encode with the encoder and the references, decoding once."""
-        random_cnn = RandomCnn(256, self.options.seed, self.options.device) if self.options.references else None
-        pca = Pca(1)
         wanted: list[Encoder] = []
         if not isinstance(encoder, Stored):
             wanted.append(encoder.base if isinstance(encoder, Fitted) else encoder)
-        if random_cnn is not None:
-            wanted += [random_cnn, pca.base]
-        made = self._extract(wanted)
+        made = self.extract(wanted)
         if isinstance(encoder, Stored):
             array = encoder.read(self.samples.episode, self.samples.frame)
             check_latents(encoder.spec, array, len(self.samples.rows), self.samples.where)
@@ -231,14 +251,17 @@ class _Maker:
             if isinstance(encoder, Fitted):
                 array = encoder.reduce(latents.array, train, rng)
                 latents = Latents(encoder.spec, array, latents.made_s, latents.cached, latents.notes)
-        if random_cnn is None:
+        if not self.options.references:
             return _Made(latents, {})
-        size = latents.width
-        components = Pca(size).reduce(made[-1].array, train, rng)
-        return _Made(latents, {f"pca:{components.shape[1]}": components, random_cnn.spec: made[-2].array})
+        components = Pca(latents.width).reduce(made[-1].array, train, rng)
+        return _Made(latents, {f"pca:{components.shape[1]}": components, made[-2].spec: made[-2].array})
 
-    def _extract(self, encoders: Sequence[Encoder]) -> list[Latents]:
-        if not encoders:
-            return []
+    def extract(self, encoders: Sequence[Encoder]) -> list[Latents]:
+        """Latents of the encoders, then, if references are wanted, those of the random CNN and the pixels for PCA."""
         options = self.options
-        return extract(self.dataset, self.digest, self.samples, self.cameras, encoders, options.batch, self.progress)
+        wanted = list(encoders)
+        if options.references:
+            wanted += [RandomCnn(256, options.seed, options.device), Pca(1).base]
+        if not wanted:
+            return []
+        return extract(self.dataset, self.digest, self.samples, self.cameras, wanted, options.batch, self.progress)
