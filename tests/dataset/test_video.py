@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from so101walk.dataset.verify import check_video
-from so101walk.dataset.video import GOP, QUEUE, VideoWriter, decode, probe
+from so101walk.dataset.video import QUEUE, VideoWriter, decode, key_frame_every, probe
 from so101walk.errors import DatasetError
 
 from .walks import CAMERAS, image, serial
 
 SIZE = CAMERAS["wrist"]
+GOP = key_frame_every(30)
 
 
 def encode(path, serials, fps=30):
@@ -34,6 +35,15 @@ def test_there_are_no_b_frames_and_a_key_frame_every_gop(tmp_path):
         packets = [p for p in container.demux(video=0) if p.size]
     assert [p.pts for p in packets] == [p.dts for p in packets] == sorted(p.pts for p in packets)
     assert [k for k, p in enumerate(packets) if p.is_keyframe] == [0, GOP, 2 * GOP]
+
+
+@pytest.mark.parametrize(("fps", "ghost"), [(1, False), (4, False), (30, True)])
+def test_at_few_images_a_second_none_has_a_ghost_of_the_one_before(tmp_path, fps, ghost):
+    decoded = []
+    for before in (3, 700):
+        encode(tmp_path / "v.mp4", (before, 42), fps)
+        decoded.append(list(decode(tmp_path / "v.mp4"))[1])
+    assert (decoded[0] != decoded[1]).any() == ghost
 
 
 def test_colours_come_back_close(tmp_path):

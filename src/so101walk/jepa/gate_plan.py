@@ -56,7 +56,7 @@ class Arm:
     name: str
     policy: str = "ou"
     overrides: dict[str, Any] = field(default_factory=dict)
-    frames: int = 60_000
+    frames: int = 70_000
     seeds: int = 3
     cameras: tuple[str, ...] = ()
     scale: float = 1.0
@@ -87,7 +87,7 @@ class GatePlan:
     recipe: Recipe
     arms: tuple[Arm, ...]
     seed: int = 0
-    val: str = "0.3"
+    val: str = "0.2"
     bound: bool = True
     rank_trials: int = 1000
     horizon: int = 4
@@ -126,12 +126,12 @@ def chosen_plan(
         recipe: Trained on every arm; a quick gate shortens it.
         quick: Small data, short training, no supervised bound.
         seeds: Trainings of each kind; 3, or 2 when quick.
-        frames: Frames of each dataset that is collected; 60,000, or 12,000 when quick.
+        frames: Frames of each dataset that is collected; 70,000, or 12,000 when quick.
         seed: Of datasets and trainings.
         walk: A random-walk dataset to use.
         goal: A goal-directed dataset to use.
     """
-    frames = frames or (12_000 if quick else 60_000)
+    frames = frames or (12_000 if quick else 70_000)
     seeds = seeds or (2 if quick else 3)
     arms: tuple[Arm, ...] = (
         _of_size(Arm("walk", "ou", dict(WALK), frames, seeds, dataset=walk)),
