@@ -183,3 +183,20 @@ def test_a_number_that_is_none_is_told(so101walk, tmp_path):
     done = so101walk("gate", "--out", tmp_path / "g", "--ablate-rho", "half", "--plan")
     assert done.code == 2
     assert "--ablate-rho is 'half'" in done.err
+
+
+def test_datasets_of_ones_own_and_an_ablation(gate, so101walk, recipe, tmp_path):
+    own = [part for kind in ("walk", "goal") for part in (f"--{kind}", gate[0] / "datasets" / kind)]
+    done = so101walk(
+        "gate", "--out", tmp_path / "own", "--recipe", recipe, *OPTIONS, *own, "--ablate-view", "front", "--json"
+    )
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert not list((tmp_path / "own/datasets").iterdir()), "nothing was collected"
+    assert report["walk"]["dataset"] == str(gate[0] / "datasets/walk")
+    assert report["walk"]["r2"] == pytest.approx(gate[1]["walk"]["r2"], abs=1e-6), "the same data, the same training"
+    (view,) = report["ablations"]["view-front"]["seeds"]
+    assert view["r2"] != report["walk"]["seeds"][0]["r2"]
+    assert json.loads((tmp_path / "own/runs/view-front-0/probe.json").read_text())["cameras"] == [
+        "observation.images.front"
+    ]

@@ -125,7 +125,7 @@ class Follower:
             wire.close()
             raise
         goals = Goals(wire.scale, self._rig.arm.max_step())
-        sys.setswitchinterval(0.001)  # a thread that computes lets the arm's go first after 1 ms, not 5
+        sys.setswitchinterval(0.0003)  # a thread that computes lets the arm's go first after 0.3 ms, not 5
         self._turns = Turns(wire, self._rig, goals, watch, self.way, self.rest_q)
         self._turns.start()
 

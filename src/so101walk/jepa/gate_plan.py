@@ -78,7 +78,7 @@ class GatePlan:
         arms: ``walk`` and ``goal`` first, then ablations.
         seed: Of datasets and trainings.
         val: Episodes that only the probe sees, its ``--val``.
-        bound: Train the supervised bound too.
+        bound: Train the supervised bound too; ``lejepa`` recipes only.
         rank_trials: Ranking trials of each model.
         horizon: Frames from start to goal in ranking.
         quick: A small plan, made to be quick.
@@ -139,7 +139,7 @@ def chosen_plan(
     )
     if not quick:
         arms = arms if walk else (*arms, ablation("alpha", "1", frames))
-        return GatePlan(recipe, arms, seed=seed)
+        return GatePlan(recipe, arms, seed=seed, bound=isinstance(recipe, LejepaRecipe))
     o, s = recipe.optimiser, recipe.stop
     steps_now = min(500, o.steps)
     optimiser = replace(o, steps=steps_now, warmup_steps=min(o.warmup_steps, steps_now // 10))
