@@ -20,7 +20,7 @@ __all__ = ["command"]
     "--recipe", help="gate, lejepa, lewm, or a recipe's TOML file  [default: gate; lejepa for datasets of your own]"
 )
 @click.option("--seeds", type=click.IntRange(min=1), help="Trainings of each kind  [default: 3, quick 2]")
-@click.option("--frames", type=click.IntRange(min=40), help="Frames of each dataset  [default: 70000, quick 12000]")
+@click.option("--frames", type=click.IntRange(min=40), help="Frames of each dataset  [default: 100000, quick 12000]")
 @click.option("--steps", type=click.IntRange(min=1), help="Optimiser steps  [default: the recipe's, quick at most 500]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of datasets and trainings.")
 @click.option("--ablate-rho", multiple=True, metavar="RHO", help="Also a walk of this correlation a step (repeatable).")
