@@ -25,8 +25,8 @@ one rho^2; what tells them apart, rho (1 - rho), is near its largest here, and f
 STEP = {"frames_per_step": 1, "settle_frames": 0}
 WALK = {**STEP, "rho": WALK_RHO}
 CONTROL_HZ, PHYSICS_HZ = 20.0, 200.0
-"""Setpoints a second on a path that takes a second: the arm is within 1.5 % of a joint's scale of its waypoint. Physics at
-the model's own step."""
+"""Setpoints a second on a path that takes a second: at a waypoint the arm is within 2 % of a joint's scale of it, on
+average. Physics at the model's own step."""
 
 RENDER_PX = 96
 """Rendered larger than the recipe's 64 px and area-averaged down: the renderer has no multisampling."""
