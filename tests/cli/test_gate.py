@@ -20,7 +20,7 @@ pairs = {lags = [1, 2]}
 optimiser = {steps = 20, batch = 32, warmup_steps = 2}
 stop = {every = 10}
 """
-OPTIONS = ("--quick", "--frames", 320, "--seeds", 1, "--workers", 1)
+OPTIONS = ("--quick", "--frames", 320, "--seeds", 1, "--workers", 2)
 
 
 @pytest.fixture(scope="module")

@@ -1,56 +1,15 @@
-"""Calibrating the virtual arm, by its hand and by its cameras."""
-
-import json
-import time
+"""Calibrating the virtual arm's cameras; its joints are calibrated by command in test_whole.py."""
 
 import numpy as np
 import pytest
 
-from so101walk.arms.wire import open_wire
-from so101walk.calibrate.arm import calibrate, keep, let_loose
 from so101walk.calibrate.latency import estimate_latency
 from so101walk.calibrate.latency_moves import measure_moves
-from so101walk.emulator.assembly import HOMING_OFFSET
-from so101walk.emulator.hand import SWEEP_S
 from so101walk.emulator.log import read_log
 from so101walk.envelope import load_envelope
-from so101walk.joints import JOINTS, TickScale
 from so101walk.real import open_real
 
 from .conftest import CENTER, Bench
-
-MIDDLE_Q = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 50.0])
-
-
-def test_a_sweep_by_hand_gives_lerobots_file(bench: Bench) -> None:
-    stage = bench.stage(at=MIDDLE_Q)
-    wire = open_wire(str(bench.link), "mine", bench.folder / "lerobot" / "mine.json", calibrated=False)
-    begun = 0.0
-    try:
-        let_loose(wire)
-
-        def finished() -> bool:
-            nonlocal begun
-            if not begun:
-                begun = time.monotonic()
-                stage.take("sweep")
-            return time.monotonic() - begun > 6 * SWEEP_S + 1.0
-
-        ranges = calibrate(wire, finished)
-        own, copy = keep(wire, bench.folder / "kept")
-    finally:
-        wire.close()
-    usual = TickScale.of_model()
-    np.testing.assert_allclose(ranges.homing_offset, HOMING_OFFSET, atol=3)
-    np.testing.assert_allclose(ranges.range_min, usual.range_min, atol=25)
-    np.testing.assert_allclose(ranges.range_max, usual.range_max, atol=25)
-    stored = json.loads(own.read_text())
-    assert stored == json.loads(copy.read_text())
-    assert [stored[j]["range_min"] for j in JOINTS] == list(ranges.range_min)
-    state = stage.state()
-    assert [state.register(j, "Min_Position_Limit") for j in JOINTS] == list(ranges.range_min)
-    assert [state.register(j, "Homing_Offset") for j in JOINTS] == list(ranges.homing_offset)
-    assert not any(state.torque)
 
 
 def test_the_latency_that_was_put_in_is_found(bench: Bench) -> None:

@@ -287,6 +287,23 @@ def test_a_servo_that_gets_hot_is_let_cool(bench: Bench, quiet: Quiet, capsys: p
     was_laid_down(truth)
 
 
+def test_an_unattended_session_takes_breaks_and_ends_in_time(
+    bench: Bench, quiet: Quiet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.stage(cameras=True)
+    limits = {"work_minutes": 0.03, "rest_minutes": 0.02, "max_minutes": 0.15}
+    spec = bench.spec(bench.rig(safety=limits), episodes=50, episode_s=1.0)
+    report = walk(bench, spec, quiet)
+    assert 1 <= report.episodes < 50
+    assert len(Dataset.open(spec.out).episodes) == report.episodes
+    assert "the arm rests for 0.02 min after 0.03 at work" in told(capsys)
+    truth = truth_of(bench)
+    held = truth.torque.max(axis=1)
+    assert len(np.flatnonzero(np.diff(held) > 0)) >= 2, "it was let go for a break, and taken again"
+    assert truth.t_ns[np.flatnonzero(held)[-1]] - truth.t_ns[np.flatnonzero(held)[0]] < 60e9
+    was_laid_down(truth)
+
+
 def test_an_obstacle_makes_it_back_off(bench: Bench, quiet: Quiet) -> None:
     stage = bench.stage(cameras=True)
     pushed: list[int] = []

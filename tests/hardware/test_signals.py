@@ -63,7 +63,7 @@ def begin(bench: Bench, rig: Path, episodes: int, episode_s: float) -> "subproce
 
 @pytest.mark.parametrize(
     ("signals", "code"),
-    [((signal.SIGINT, signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 130), ((signal.SIGHUP,), 130)],
+    [((signal.SIGINT, signal.SIGINT, signal.SIGINT), 130), ((signal.SIGHUP, signal.SIGTERM), 130)],
 )
 def test_a_signal_lays_the_arm_down(bench: Bench, signals: tuple[signal.Signals, ...], code: int) -> None:
     stage = bench.stage(cameras=True)

@@ -8,17 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pytest
 
 from so101walk.config import data_dir
 from so101walk.dataset.reader import Dataset
 from so101walk.emulator import strip
+from so101walk.emulator.assembly import HOMING_OFFSET
 from so101walk.emulator.hand import SWEEP_S
 from so101walk.emulator.log import Truth, read_log
 from so101walk.emulator.stage import Stage
-from so101walk.joints import JOINTS
+from so101walk.joints import JOINTS, TickScale
 
 SHIPPED = {"/tmp/so101-emulated": "arm", "5601": "front", "5602": "wrist"}
 """What collect/emulated.toml names; a test takes places of its own, so that it meets no other emulator."""
@@ -75,7 +76,7 @@ def test_three_episodes_are_collected_checked_and_true(tmp_path: Path) -> None:
     with served(tmp_path):
         fit = json.loads(so101walk(tmp_path, "doctor", "--rig", "emulated", "--json"))
         assert fit["ok"] is True
-        words = ("--rig", "emulated", "--episodes", "3", "--episode-s", "8", "--seed", "3", "--yes")
+        words = ("--rig", "emulated", "--episodes", "3", "--episode-s", "6", "--seed", "3", "--yes")
         report = json.loads(so101walk(tmp_path, "collect", *words, "--out", "walk", "--json"))
     assert report["episodes"] == 3
     checked = json.loads(so101walk(tmp_path, "check", "walk", "--json"))
@@ -107,29 +108,30 @@ def apart_ms(root: Path, truth: Truth, episode: int) -> list[float]:
 def test_an_arm_is_calibrated_by_command(tmp_path: Path) -> None:
     rig = 'name = "mine"\n[arm]\ntype = "so101_follower"\nport = "arm"\nid = "mine"\ncalibration_dir = "own"\n'
     (tmp_path / "mine.toml").write_text(rig + '[cameras.front]\ntype = "opencv"\nwidth = 64\nheight = 64\nfps = 30\n')
-    seconds = 6 * SWEEP_S + 2.0
-    with Stage(tmp_path / "arm", gesture="still") as stage:
-        words = ("calibrate", "arm", "--rig", "mine.toml", "--seconds", f"{seconds:g}", "--json")
-        command: Any = subprocess.Popen(
+    words = ("calibrate", "arm", "--rig", "mine.toml", "--seconds", f"{6 * SWEEP_S + 2:g}", "--json")
+    with Stage(tmp_path / "arm") as stage:
+        stage.take("still", np.array([0.0, 0.0, 0.0, 0.0, 0.0, 50.0]))
+        command = subprocess.Popen(
             [sys.executable, "-m", "so101walk", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
         )
-        for line in command.stderr:
-            if "from end to end" in line:
-                stage.take("sweep")
-                break
+        assert command.stderr is not None
+        assert any("from end to end" in line for line in command.stderr)
+        stage.take("sweep")
         out, err = command.communicate(timeout=120)
         assert command.returncode == 0, err
-        told = json.loads(out)
         state = stage.state()
+    told = json.loads(out)
     stored = json.loads((tmp_path / "own/mine.json").read_text())
     assert stored == json.loads((tmp_path / told["copy"]).read_text())
-    for joint in JOINTS:
+    usual = TickScale.of_model()
+    for i, joint in enumerate(JOINTS):
         low, high = told["joints"][joint]["range"]
-        assert (stored[joint]["range_min"], stored[joint]["range_max"]) == (low, high)
-        assert state.register(joint, "Min_Position_Limit") == low
-        assert high - low > 500
+        assert (low, high) == pytest.approx((usual.range_min[i], usual.range_max[i]), abs=25)
+        assert stored[joint]["homing_offset"] == pytest.approx(HOMING_OFFSET[i], abs=3)
+        kept = [state.register(joint, r) for r in ("Min_Position_Limit", "Max_Position_Limit", "Homing_Offset")]
+        assert kept == [stored[joint][k] for k in ("range_min", "range_max", "homing_offset")] == [low, high, kept[2]]
     assert not any(state.torque)

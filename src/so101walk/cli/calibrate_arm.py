@@ -55,9 +55,15 @@ def command(rig_name: str, folder: Path, seconds: float | None, as_json: bool) -
         ask("Hold the arm: its torque goes off now")
         let_loose(wire)
         ask("Put every joint in the middle of its range")
-        begun_s = time.monotonic()
+        begun_s = 0.0
 
         def finished() -> bool:
+            nonlocal begun_s
+            if not begun_s:  # only now are the middles stored, and may the joints move
+                begun_s = time.monotonic()
+                click.echo(
+                    "Move every joint slowly from end to end; Enter when done. wrist_roll may be left out", err=True
+                )
             if seconds is not None:
                 return time.monotonic() - begun_s > seconds
             return bool(select.select([sys.stdin], [], [], 0)[0] and sys.stdin.readline())
@@ -67,7 +73,6 @@ def command(rig_name: str, folder: Path, seconds: float | None, as_json: bool) -
                 shares = "  ".join(f"{j} {s:4.0%}" for j, s in zip(JOINTS, sweep.shares, strict=True))
                 print(f"\r{shares}", end="", file=sys.stderr)
 
-        click.echo("Move every joint slowly from end to end; Enter when done. wrist_roll may be left out", err=True)
         ranges = calibrate(wire, finished, on_progress)
         own, copy = keep(wire, folder)
     finally:
