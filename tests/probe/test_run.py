@@ -10,8 +10,9 @@ from so101walk.errors import DatasetError, UsageError
 from so101walk.joints import JOINTS
 from so101walk.probe import bars
 from so101walk.probe.record import read_run, to_json, write_run
-from so101walk.probe.run import ProbeOptions, probe
+from so101walk.probe.run import ProbeOptions, encode, probe
 from so101walk.probe.samples import Samples
+from so101walk.probe.stream import batches
 
 from .made import CENTER, SCALE, make_dataset
 
@@ -47,6 +48,22 @@ def test_a_probe_of_pixels_finds_joints_that_its_references_frame(dataset):
     assert told["anisotropy"] == pytest.approx(max(told["r2"].values()) - min(told["r2"].values()))
     assert told["split"]["val_frames"] == 3 * 46
     assert told["references"]["random-cnn:256"]["mean_r2"] > 0.2
+
+
+def test_encoders_are_encoded_in_one_pass_for_the_probes_to_come(dataset, monkeypatch):
+    options = ProbeOptions(val="3", guards=False)
+    passes = []
+
+    def counted(*arguments):
+        passes.append(arguments)
+        return batches(*arguments)
+
+    monkeypatch.setattr("so101walk.probe.latents.batches", counted)
+    encode(dataset, ["pixels:6", "random-cnn:16", "pixels"], options)
+    assert len(passes) == 1
+    found = [probe(dataset, spec, options) for spec in ("pixels:6", "random-cnn:16")]
+    assert len(passes) == 1
+    assert all("random-cnn:256" in result.references for result in found)
 
 
 def test_a_second_probe_decodes_nothing_and_finds_the_same(dataset, monkeypatch):

@@ -238,56 +238,67 @@ def _bound_one(spec: TrainSpec) -> None:
         train_bound(spec)
 
 
+@dataclass(frozen=True)
+class _Probe:
+    """A probe to be made: which run, on which views of which dataset, and where it goes.
+
+    Guards and references only where ``whole``, since these are of the dataset, not of the seed.
+    """
+
+    run: Path
+    dataset: Path
+    out: Path
+    cameras: tuple[str, ...] = ()
+    whole: bool = False
+
+    def options(self, plan: GatePlan) -> "ProbeOptions":
+        from ..probe.run import ProbeOptions
+
+        return ProbeOptions(
+            val=plan.val, seed=plan.seed, cameras=self.cameras, batch=256, guards=self.whole, references=self.whole
+        )
+
+
 def _measure(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) -> None:
-    probes: list[tuple[Path, Path, Path, tuple[str, ...], bool]] = []
-    ranks: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+    plan = gate.plan
+    probes = [p for p in _probes(gate) if not (p.out / "probe.json").is_file()]
+    alike: dict[tuple[Path, tuple[str, ...]], list[_Probe]] = {}
+    for probe in probes:
+        alike.setdefault((probe.dataset, probe.cameras), []).append(probe)
+    _in_processes([(_encode_all, (plan, group)) for group in alike.values()], workers, should_stop)
+    if should_stop():
+        return
+    ranks = [(_rank_one, (str(gate.run(a, s)), str(gate.dataset(a)), gate.run(a, s), plan)) for a, s in gate.jobs()]
+    _in_processes([*((_probe_one, (plan, p)) for p in probes), *ranks], workers, should_stop)
+
+
+def _probes(gate: Gate) -> list[_Probe]:
+    """Every run on its own kind of data, the walk's and the goal-directed ones on each other's, and the bounds."""
+    found = []
     for arm, seed in gate.jobs():
-        run, own = gate.run(arm, seed), gate.dataset(arm)
-        probes.append((run, own, run, arm.cameras, seed == 0))
-        ranks.append((_rank_one, (str(run), str(own), run, gate.plan)))
-        other = {"walk": "goal", "goal": "walk"}.get(arm.name)
-        if other:
-            probes.append((run, gate.dataset(gate.plan.arm(other)), run / f"on-{other}", (), False))
+        run = gate.run(arm, seed)
+        found.append(_Probe(run, gate.dataset(arm), run, arm.cameras, whole=seed == 0))
+        if other := {"walk": "goal", "goal": "walk"}.get(arm.name):
+            found.append(_Probe(run, gate.dataset(gate.plan.arm(other)), run / f"on-{other}"))
     if gate.plan.bound:
-        for name in ("walk", "goal"):
-            arm = gate.plan.arm(name)
-            probes.append((gate.bound(arm), gate.dataset(arm), gate.bound(arm), (), False))
-    probes = [p for p in probes if not (p[2] / "probe.json").is_file()]
-    _in_processes([(_encode_all, (gate.plan, *views)) for views in _by_images(probes)], workers, should_stop)
-    if not should_stop():
-        _in_processes([(_probe_one, (gate.plan, *p)) for p in probes] + ranks, workers, should_stop)
+        for arm in (gate.plan.arm("walk"), gate.plan.arm("goal")):
+            found.append(_Probe(gate.bound(arm), gate.dataset(arm), gate.bound(arm)))
+    return found
 
 
-def _by_images(
-    probes: Sequence[tuple[Path, Path, Path, tuple[str, ...], bool]],
-) -> list[tuple[Path, tuple[str, ...], list[Path], bool]]:
-    """The probes' runs grouped by what they look at: dataset and views, runs, and whether one wants references."""
-    found: dict[tuple[Path, tuple[str, ...]], tuple[list[Path], bool]] = {}
-    for run, dataset, _, cameras, whole in probes:
-        runs, wanted = found.get((dataset, cameras), ([], False))
-        found[dataset, cameras] = ([*runs, run], wanted or whole)
-    return [(dataset, cameras, runs, whole) for (dataset, cameras), (runs, whole) in found.items()]
-
-
-def _encode_all(plan: GatePlan, dataset: Path, cameras: tuple[str, ...], runs: list[Path], whole: bool) -> None:
-    """Decode a dataset once for everything that is probed on it."""
+def _encode_all(plan: GatePlan, probes: Sequence[_Probe]) -> None:
+    """Decode the images that these probes have in common once for all of them."""
     from ..probe.run import encode
 
-    encode(dataset, [f"jepa:{run}" for run in runs], _options(plan, cameras, whole))
+    first = max(probes, key=lambda p: p.whole)
+    encode(first.dataset, [f"jepa:{p.run}" for p in probes], first.options(plan))
 
 
-def _options(plan: GatePlan, cameras: tuple[str, ...], whole: bool) -> "ProbeOptions":
-    from ..probe.run import ProbeOptions
-
-    return ProbeOptions(val=plan.val, seed=plan.seed, cameras=cameras, batch=256, guards=whole, references=whole)
-
-
-def _probe_one(plan: GatePlan, run: Path, dataset: Path, out: Path, cameras: tuple[str, ...], whole: bool) -> None:
-    """Probe a run; with guards and references only where ``whole``, since these are of the dataset, not of the seed."""
+def _probe_one(plan: GatePlan, probe: _Probe) -> None:
     from ..probe.record import write_run
-    from ..probe.run import probe
+    from ..probe.run import probe as measure
 
-    write_run(probe(dataset, f"jepa:{run}", _options(plan, cameras, whole)), out)
+    write_run(measure(probe.dataset, f"jepa:{probe.run}", probe.options(plan)), probe.out)
 
 
 def _rank_one(run: str, dataset: str, out: Path, plan: GatePlan) -> None:
