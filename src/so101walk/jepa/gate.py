@@ -180,7 +180,7 @@ def _train(gate: Gate, workers: int, say: Say, should_stop: Callable[[], bool]) 
         for name in ("walk", "goal"):
             arm = gate.plan.arm(name)
             jobs.append((_bound_one, (replace(_spec(gate, arm, 0), out=gate.bound(arm)),)))
-    _decode_first(gate)
+    _in_processes(_decodings(gate), workers, should_stop)
     _in_processes(jobs, workers, should_stop)
 
 
@@ -199,13 +199,17 @@ def _spec(gate: Gate, arm: Arm, seed: int) -> TrainSpec:
     )
 
 
-def _decode_first(gate: Gate) -> None:
-    """Fill the frame cache before several trainings of one dataset want it at once."""
+def _decodings(gate: Gate) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+    """What fills the frame cache before several trainings of one dataset want it at once."""
+    size_px = gate.plan.recipe.frames.size_px
+    wanted = {(gate.dataset(a), a.cameras): None for a, s in gate.jobs() if not _trained(gate.run(a, s))}
+    return [(_decode_one, (dataset, cameras, size_px)) for dataset, cameras in wanted]
+
+
+def _decode_one(dataset: Path, cameras: tuple[str, ...], size_px: int) -> None:
     from .frames import open_frames
 
-    for arm, seed in gate.jobs():
-        if seed == 0 and not _trained(gate.run(arm, 0)):
-            open_frames(Dataset.open(gate.dataset(arm)), arm.cameras, gate.plan.recipe.frames.size_px)
+    open_frames(Dataset.open(dataset), cameras, size_px)
 
 
 def _trained(run: Path) -> bool:
