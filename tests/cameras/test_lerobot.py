@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from so101walk.cameras.lerobot import LerobotCamera, make_camera
+from so101walk.cameras.lerobot import LerobotCamera, _hush_readers, make_camera
 from so101walk.errors import HardwareError
 from so101walk.rig import CameraConfig
 from so101walk.safety.stops import EpisodeStop
@@ -98,8 +98,10 @@ def test_each_image_comes_once_in_order_with_its_time(webcam: Webcam) -> None:
     assert not images[0].rgb.flags.writeable
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # LeRobot's thread ends so
-def test_a_stream_that_ends_is_told(webcam: Webcam) -> None:
+def test_a_stream_that_ends_is_told_without_a_traceback(webcam: Webcam, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", shown.append)
+    _hush_readers.cache_clear()
     camera = LerobotCamera("front", config(webcam), silence_s=1.0)
     try:
         camera.start()
@@ -108,8 +110,12 @@ def test_a_stream_that_ends_is_told(webcam: Webcam) -> None:
         with pytest.raises(EpisodeStop, match=r"camera 'front' delivered no image for 1 s.*likely unplugged"):
             gathered(camera, 1000)
         assert camera.silent
+        died = threading.Thread(target=lambda: 1 / 0, name="another")
+        died.start()
+        died.join()
     finally:
         camera.close()
+    assert len(shown) == 1, "other threads' deaths are told as ever"
 
 
 def test_another_size_and_a_dead_address_are_refused(webcam: Webcam) -> None:

@@ -4,6 +4,7 @@ LeRobot's cameras read in a thread of their own and keep the newest image with i
 each one and puts it into a queue, so that none is overlooked and none is taken for new twice.
 """
 
+import functools
 import importlib
 import logging
 import pkgutil
@@ -27,6 +28,9 @@ WAIT_MS = 200.0
 
 OPENING_S = 4.0
 """A camera that is opened must deliver within this time: a cold USB webcam takes one to three seconds."""
+
+READER = "_read_loop"
+"""How the names of LeRobot's reading threads end (``cameras/opencv/camera_opencv.py`` of 0.6.1 and its siblings)."""
 
 KEPT = 64
 """Images that wait to be drained: two seconds. More means that nobody drains."""
@@ -113,6 +117,7 @@ class LerobotCamera:
 
     def _open(self) -> None:
         logging.getLogger("lerobot").setLevel(logging.ERROR)  # a warning for each late image is no news here
+        _hush_readers()
         try:
             # Not LeRobot's own warm-up: where it fails, its ZMQ camera closes the socket under its reading thread, and
             # libzmq aborts the process with the arm under torque.
@@ -178,6 +183,18 @@ class LerobotCamera:
         if newest is None or stamp_s is None:
             raise TimeoutError
         return newest, round(stamp_s * 1e9)
+
+
+@functools.cache
+def _hush_readers() -> None:
+    """No traceback when a reading thread of LeRobot's dies of a camera that is gone: :meth:`drain` tells of it."""
+    before = threading.excepthook
+
+    def hook(death: threading.ExceptHookArgs) -> None:
+        if death.thread is None or not death.thread.name.endswith(READER):
+            before(death)
+
+    threading.excepthook = hook
 
 
 def known_types() -> dict[str, Any]:
