@@ -31,7 +31,7 @@ def test_min_jerk_is_clamped_outside():
 
 
 @settings(max_examples=60, deadline=None)
-@given(poses, limits, st.sampled_from([10, 25, 30, 60]), st.integers(2, 30), st.data())
+@given(poses, limits, st.sampled_from([1, 10, 25, 30, 60]), st.integers(1, 30), st.data())
 def test_limits_are_never_passed_and_arrivals_are_frames(q, limits, fps, frames_per_step, data):
     settle = data.draw(st.integers(0, frames_per_step - 1))
     path = plan_path(q, fps, frames_per_step, settle, limits)

@@ -113,7 +113,7 @@ def test_a_home_out_of_reach_is_told(tabletop):
         ({"open_percent": 10.0, "closed_percent": 50.0}, "must rise, 0 to 100"),
         ({"wrist_flex_deg": float("nan")}, "wrist_flex_deg is nan"),
         ({"home_m": (0.1, float("inf"), 0.1)}, "three finite numbers"),
-        ({"frames_per_step": 1}, "frames_per_step is 1"),
+        ({"frames_per_step": 0}, "frames_per_step is 0"),
     ],
 )
 def test_values_out_of_range_are_refused(values, words):
