@@ -28,6 +28,10 @@ CONTROL_HZ, PHYSICS_HZ = 20.0, 200.0
 """Setpoints a second on a path that takes a second: at a waypoint the arm is within 2 % of a joint's scale of it, on
 average. Physics at the model's own step."""
 
+MANY_FRAMES = 50_000
+HELD_OUT, HELD_OUT_OF_MANY = "0.3", "0.15"
+"""Share of the episodes that only the probe sees. Of many frames 0.15 are as many as the study held out, and more."""
+
 RENDER_PX = 96
 """Rendered larger than the recipe's 64 px and area-averaged down: the renderer has no multisampling."""
 
@@ -88,7 +92,7 @@ class GatePlan:
     recipe: Recipe
     arms: tuple[Arm, ...]
     seed: int = 0
-    val: str = "0.15"
+    val: str = HELD_OUT
     bound: bool = True
     rank_trials: int = 1000
     horizon: int = 4
@@ -140,7 +144,8 @@ def chosen_plan(
     )
     if not quick:
         arms = arms if walk else (*arms, ablation("alpha", "1", frames))
-        return GatePlan(recipe, arms, seed=seed, bound=isinstance(recipe, LejepaRecipe))
+        val = HELD_OUT_OF_MANY if frames >= MANY_FRAMES and not (walk or goal) else HELD_OUT
+        return GatePlan(recipe, arms, seed=seed, val=val, bound=isinstance(recipe, LejepaRecipe))
     o, s = recipe.optimiser, recipe.stop
     steps_now = min(500, o.steps)
     optimiser = replace(o, steps=steps_now, warmup_steps=min(o.warmup_steps, steps_now // 10))

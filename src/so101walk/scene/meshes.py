@@ -9,6 +9,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import threading
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +154,10 @@ def _weight(part: Part) -> float:
     return float(area_m2**AREA_SHARE) * (DARK_SHARE if dark else JAWS_SHARE if part.body in JAWS else 1.0)
 
 
+_simplifying = threading.Lock()
+"""fast-simplification works in variables of the process, one mesh at a time."""
+
+
 def _collapse(vertices: _Vertices, faces: _Faces, budget: int) -> tuple[_Vertices, _Faces]:
     import fast_simplification
 
@@ -160,7 +165,8 @@ def _collapse(vertices: _Vertices, faces: _Faces, budget: int) -> tuple[_Vertice
     while len(faces) > 1.1 * budget:
         vertices, faces = _weld(vertices, faces, cell_m)
         if len(faces) > budget:
-            vertices, faces = fast_simplification.simplify(vertices, faces, target_count=budget, agg=AGGRESSIVENESS)
+            with _simplifying:
+                vertices, faces = fast_simplification.simplify(vertices, faces, target_count=budget, agg=AGGRESSIVENESS)
         cell_m *= WELD_GROWTH
     return vertices, faces
 
