@@ -256,6 +256,27 @@ def test_a_slow_bus_is_not_taken_for_the_rate(bench: Bench, quiet: Quiet, monkey
     was_laid_down(truth_of(bench))
 
 
+def test_a_pause_of_400_ms_is_one_gap_with_its_row(bench: Bench, quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("so101walk.episodes.ATTEMPTS", 1)
+    stage = bench.stage(cameras=True)
+    done: list[int] = []
+
+    def advanced(walk_index: int, frames: int) -> None:
+        done.append(frames)
+        if frames == 8:
+            stage.strike(Fault("silence", at_s=0.0, motor="wrist_roll", duration_s=0.4))
+
+    quiet.advanced = advanced  # type: ignore[method-assign]
+    with pytest.raises(DatasetError, match="failed its verification 1 times"):
+        walk(bench, bench.spec(bench.rig(), episode_s=3.0), quiet)
+    (reason,) = quiet.reasons
+    gap = re.search(r"^1 gap in the joint readings, the widest (\d+) ms before row (\d+)", reason)
+    assert gap is not None, reason
+    assert 380 <= int(gap[1]) < 520
+    assert 8 <= int(gap[2]) <= 16, "a little after frame 8 was built, at 10 frames a second"
+    was_laid_down(truth_of(bench))
+
+
 def test_the_command_tells_the_motor_and_fails(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.stage([Fault("overload", at_s=0.0, motor="gripper")], cameras=False)
     rig = bench.folder / "rig.toml"

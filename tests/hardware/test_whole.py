@@ -3,7 +3,6 @@
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,8 @@ from so101walk.emulator.log import Truth, read_log
 from so101walk.emulator.stage import Stage
 from so101walk.joints import JOINTS, TickScale
 
+from .conftest import free_port
+
 SHIPPED = {"/tmp/so101-emulated": "arm", "5601": "front", "5602": "wrist"}
 """What collect/emulated.toml names; a test takes places of its own, so that it meets no other emulator."""
 
@@ -37,20 +38,10 @@ def so101walk(folder: Path, *words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [int(s.getsockname()[1]) for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 @contextlib.contextmanager
 def served(tmp_path: Path) -> Iterator[None]:
     """A folder whose rig `emulated` is the shipped one at places of its own, while `so101walk emulate` serves it."""
-    front, wrist = free_ports(2)
+    front, wrist = free_port(), free_port()
     places = dict(zip(SHIPPED, (str(tmp_path / "arm"), str(front), str(wrist)), strict=True))
     text = (data_dir("collect") / "emulated.toml").read_text()
     for shipped, own in places.items():
